@@ -1,0 +1,1 @@
+"""Analytical readers over the state at one consistent cut."""

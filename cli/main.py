@@ -1,0 +1,38 @@
+"""Entry point of the `streamlet` command: builds the tree of commands and turns deliberate errors into text and an exit code."""
+
+from typing import Annotated
+
+import typer
+
+from streamlet import __version__
+from streamlet.errors import StreamletError
+
+cli = typer.Typer(
+    name="streamlet",
+    help="Stream applications in plain Python on Kafka.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"streamlet {__version__}")
+        raise typer.Exit
+
+
+@cli.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")] = False,
+) -> None:
+    """Stream applications in plain Python on Kafka."""
+
+
+def main() -> None:
+    """Run the command line; a deliberate error becomes one message and its exit code."""
+    try:
+        cli()
+    except StreamletError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise SystemExit(error.exit_code) from None

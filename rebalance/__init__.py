@@ -1,0 +1,1 @@
+"""Who owns a task: membership, plans, handover and failure."""

@@ -1,0 +1,1 @@
+"""Typed state: its key layout, stored values, cache and backends."""

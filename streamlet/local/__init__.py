@@ -1,0 +1,1 @@
+"""A real Apache Kafka on this machine, from Python packages alone."""
