@@ -1,0 +1,1 @@
+"""Tests. What they share lives in tests/bed."""

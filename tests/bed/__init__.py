@@ -1,0 +1,1 @@
+"""The test bed: real processes, a network that can fail, and waits that end."""
