@@ -79,7 +79,7 @@ def nothing_left_running() -> Iterator[None]:
 
 
 def _pids_of_shared_brokers() -> set[int]:
-    return {pid for started in SHARED for pid in started.pids}
+    return {process.pid for started in SHARED for process in started.processes.values()}
 
 
 def _describe(process: psutil.Process) -> str:
@@ -107,4 +107,4 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 def _broker_logs() -> list[Path]:
-    return [path for started in SHARED for path in started.logs]
+    return [path for started in SHARED for node in started.plan.nodes for path in (node.output, node.log) if path.exists()]
