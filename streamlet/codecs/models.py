@@ -1,0 +1,68 @@
+"""Pydantic models, read by their own validators and written by their own serializers, where pydantic is installed.
+
+A model is a model to the last corner: aliases, validators and custom serializers apply. Fields are written under their
+aliases, since that is the name they are read by. Models are recognised without importing pydantic, so apps that use none
+never load it.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Literal, get_args
+
+import msgspec
+
+from streamlet.codecs.codec import BoundCodec
+from streamlet.codecs.errors import DecodeError, EncodeError, UnsupportedType, shown
+from streamlet.codecs.hints import name_of
+
+
+def has_models(hint: object) -> bool:
+    """Whether a pydantic model (or pydantic dataclass) stands anywhere in the hint."""
+    if isinstance(hint, type) and hasattr(hint, "__pydantic_core_schema__"):
+        return True
+    return any(has_models(argument) for argument in get_args(hint))
+
+
+def model_codec(hint: object, form: Literal["json", "msgpack"]) -> BoundCodec[object]:
+    """A codec for a hint with models in it: pydantic validates all of it."""
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    declared = name_of(hint)
+    try:
+        adapter: TypeAdapter[object] = TypeAdapter(hint)  # type: ignore[arg-type]  # the hint is known only at run time
+        schema = adapter.json_schema(by_alias=True)
+    except PydanticUserError as error:
+        raise UnsupportedType(declared, str(error).splitlines()[0].rstrip("."), "Change the model so that JSON can carry it") from error
+    fingerprint = hashlib.sha256(json.dumps(_bare(schema), sort_keys=True).encode()).hexdigest()[:12]
+    read = adapter.validator.validate_json if form == "json" else _msgpack_reader(adapter.validator.validate_python)
+    is_instance = adapter.validator.isinstance_python
+    to_json, to_python = adapter.serializer.to_json, adapter.serializer.to_python
+
+    def encode(value: object) -> bytes:
+        if not is_instance(value, strict=True):
+            raise EncodeError(declared, shown(value), f"it is not {declared}")
+        if form == "json":
+            return to_json(value, by_alias=True, round_trip=True, warnings="error")
+        return msgspec.msgpack.encode(to_python(value, mode="json", by_alias=True, round_trip=True, warnings="error"))
+
+    def decode(data: bytes) -> object:
+        try:
+            return read(data)
+        except RecursionError as error:
+            raise DecodeError(declared, "it is nested too deeply") from error
+
+    return BoundCodec(encode, decode, f"{form} pydantic {declared} {fingerprint}", declared)
+
+
+def _msgpack_reader(validate: Callable[[object], object]) -> Callable[[bytes], object]:
+    unpack = msgspec.msgpack.Decoder().decode
+    return lambda data: validate(unpack(data))
+
+
+def _bare(schema: object) -> object:
+    """A JSON schema without its prose."""
+    if isinstance(schema, dict):
+        return {key: _bare(value) for key, value in schema.items() if not (key in ("description", "title") and isinstance(value, str))}
+    return [_bare(item) for item in schema] if isinstance(schema, list) else schema
