@@ -11,11 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args, get_origin, is_typeddict
 
-from streamlet.codecs.hints import is_union, unwrapped
+from streamlet.codecs.hints import is_class, is_tuple, is_union, unwrapped
 
 Test = Callable[[object], bool]
 
-_ANYTHING: Final[tuple[object, ...]] = (object, Any)
 _ABSTRACT: Final[dict[object, tuple[type, ...]]] = {
     collections.abc.Collection: (list, tuple, set, frozenset),
     collections.abc.Sequence: (list, tuple),
@@ -52,7 +51,7 @@ def admission(hint: object) -> Admission:
     anything = False
     for member in _members(hint):
         origin = get_origin(member) or member
-        if member in _ANYTHING:
+        if member is object or member is Any:
             anything = True
         elif origin is Literal:
             tests.append(_one_of(get_args(member)))
@@ -62,7 +61,7 @@ def admission(hint: object) -> Admission:
             tests.append(_tuple_of(len(get_args(member))))
         elif origin in _ABSTRACT:
             exact.update(_ABSTRACT[origin])
-        elif isinstance(origin, type):
+        elif is_class(origin):
             exact.add(origin)
     kin = (*exact, int) if float in exact else tuple(exact)
     return Admission(frozenset(exact), tuple(tests), kin, anything)
@@ -91,6 +90,6 @@ def _has_keys(required: frozenset[str]) -> Test:
 
 def _tuple_of(length: int) -> Test:
     def test(value: object) -> bool:
-        return type(value) is tuple and len(value) == length
+        return is_tuple(value) and type(value) is tuple and len(value) == length
 
     return test

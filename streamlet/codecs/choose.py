@@ -17,7 +17,9 @@ MSGPACK: Final = Msgpack()
 
 
 @overload
-def codec_for(hint: type[T], choice: Name | Codec[T] | Format | None = None, *, topic: str = "", part: Part = "value") -> BoundCodec[T]: ...
+def codec_for(  # pyright: ignore[reportOverlappingOverload]  # a class is an object too: the first overload knows more
+    hint: type[T], choice: Name | Codec[T] | Format | None = None, *, topic: str = "", part: Part = "value"
+) -> BoundCodec[T]: ...
 @overload
 def codec_for(
     hint: object, choice: Name | Codec[object] | Format | None = None, *, topic: str = "", part: Part = "value"

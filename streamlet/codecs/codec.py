@@ -20,7 +20,7 @@ Invariant: `encode` and `decode` of a BoundCodec are attributes to be looked up 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 
 from streamlet.codecs.errors import BadCodec, DecodeError, EncodeError, shown
 from streamlet.errors import ConfigError, RetryError
@@ -65,16 +65,16 @@ def bind_own_codec(codec: object, declared: str) -> BoundCodec[object]:
     given = type(codec).__name__
     if isinstance(codec, type):
         raise BadCodec(codec.__name__, f"it is a class; write {codec.__name__}()")
-    encode, decode = getattr(codec, "encode", None), getattr(codec, "decode", None)
-    missing = [name for name, method in (("encode", encode), ("decode", decode)) if not callable(method)]
-    if not callable(encode) or not callable(decode):
+    missing = [name for name in ("encode", "decode") if not callable(getattr(codec, name, None))]
+    if missing:
         raise BadCodec(given, f"it has no method {' and no method '.join(missing)}")
     describe = getattr(codec, "describe", None)
     description = describe() if callable(describe) else f"own {type(codec).__qualname__}"
     if not isinstance(description, str) or not description:
         raise BadCodec(given, f"its describe() returns {shown(description)}, not a text")
     prepare = getattr(codec, "prepare", nothing_to_prepare)
-    return BoundCodec(encode, decode, description, declared, prepare)
+    sound = cast("Codec[object]", codec)  # its methods were looked up above; what they take is the app's word
+    return BoundCodec(sound.encode, sound.decode, description, declared, prepare)
 
 
 def explain_encode(codec: BoundCodec[T], value: object, error: Exception) -> Exception:

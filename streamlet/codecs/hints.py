@@ -1,11 +1,14 @@
 """What a type hint means once names are taken off it: NewType, `type` aliases, Annotated and the null of Kafka."""
 
 import types
-from typing import Annotated, NewType, Union, get_args, get_origin
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Final, NewType, TypeGuard, Union, cast, get_args, get_origin
 
 import msgspec
 
 from streamlet.codecs.errors import UnsupportedType
+
+_BARE: Final[tuple[object, ...]] = (str, bytes, int, float, bool)
 
 
 def unwrapped(hint: object) -> object:
@@ -38,6 +41,29 @@ def is_union(hint: object) -> bool:
     return get_origin(hint) is Union or isinstance(hint, types.UnionType)
 
 
+def is_tuple(value: object) -> TypeGuard[tuple[object, ...]]:
+    """As `isinstance`, which leaves the items untyped."""
+    return isinstance(value, tuple)
+
+
+def is_list(value: object) -> TypeGuard[list[object]]:
+    """As `isinstance`, which leaves the items untyped."""
+    return isinstance(value, list)
+
+
+def is_class(value: object) -> TypeGuard[type[object]]:
+    """As `isinstance`, which leaves a generic class untyped."""
+    return isinstance(value, type)
+
+
+def items_of(value: object) -> Iterator[object]:
+    """What is directly inside a plain container; nothing for anything else. `isinstance` alone leaves the items untyped."""
+    if isinstance(value, dict):
+        yield from cast("dict[object, object]", value).values()
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from cast("Iterable[object]", value)
+
+
 def name_of(hint: object) -> str:
     """The hint as people write it, without module names: they depend on how a file was started."""
     if hint is type(None) or hint is None:
@@ -59,12 +85,10 @@ def name_of(hint: object) -> str:
 
 def _without_annotation(hint: object) -> object:
     inner, *notes = get_args(hint)
-    if any(isinstance(note, msgspec.Meta) for note in notes) and unwrapped(inner) in (str, bytes, int, float, bool):
+    if any(isinstance(note, msgspec.Meta) for note in notes) and any(unwrapped(inner) is bare for bare in _BARE):
         raise UnsupportedType(
             name_of(inner),
             "constraints (msgspec.Meta) on a bare value are not enforced by its binary codec",
             "Put the value in a Struct, where they are, or drop the constraint",
         )
     return unwrapped(inner)
-
-

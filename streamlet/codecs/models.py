@@ -8,13 +8,13 @@ never load it.
 import hashlib
 import json
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import msgspec
 
 from streamlet.codecs.codec import BoundCodec
 from streamlet.codecs.errors import DecodeError, EncodeError, UnsupportedType, shown
-from streamlet.codecs.hints import name_of
+from streamlet.codecs.hints import is_list, name_of
 
 
 def has_models(hint: object) -> bool:
@@ -64,5 +64,6 @@ def _msgpack_reader(validate: Callable[[object], object]) -> Callable[[bytes], o
 def _bare(schema: object) -> object:
     """A JSON schema without its prose."""
     if isinstance(schema, dict):
-        return {key: _bare(value) for key, value in schema.items() if not (key in ("description", "title") and isinstance(value, str))}
-    return [_bare(item) for item in schema] if isinstance(schema, list) else schema
+        entries = cast("dict[str, object]", schema)  # JSON has no other keys
+        return {key: _bare(value) for key, value in entries.items() if not (key in ("description", "title") and isinstance(value, str))}
+    return [_bare(item) for item in schema] if is_list(schema) else schema

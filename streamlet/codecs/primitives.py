@@ -16,7 +16,7 @@ str), an int where a float is declared (type checkers allow it), bytearray and m
 """
 
 import struct
-from typing import Final
+from typing import Final, cast
 from uuid import UUID
 
 import msgspec
@@ -30,7 +30,7 @@ def encode_bytes(value: object) -> bytes:
     if type(value) is bytes:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
+        return bytes(cast("bytes", value))  # a memoryview of whatever items
     raise EncodeError("bytes", shown(value), "it is not bytes")
 
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import inspect
 
 from streamlet.codecs.errors import UnsupportedType
-from streamlet.codecs.hints import name_of
+from streamlet.codecs.hints import is_tuple, name_of
 
 
 def shape_of(hint: object) -> inspect.Type:
@@ -38,7 +38,7 @@ def parts_of(shape: inspect.Type) -> Iterator[inspect.Type]:
     stack: list[object] = [shape]
     while stack:
         part = stack.pop()
-        if isinstance(part, tuple):
+        if is_tuple(part):
             stack.extend(part)
         elif isinstance(part, inspect.Type | inspect.Field) and id(part) not in seen:
             seen.add(id(part))
@@ -60,7 +60,7 @@ def _canonical(part: object, above: tuple[object, ...]) -> str:
         pairs = ((name, getattr(part, name)) for name in sorted(part.__struct_fields__))
         inner = ",".join(f"{name}={_canonical(value, below)}" for name, value in pairs if value is not None and not _is_unset(value))
         return f"{type(part).__name__}({inner})"
-    if isinstance(part, tuple):
+    if is_tuple(part):
         return f"[{','.join(_canonical(item, above) for item in part)}]"
     if isinstance(part, enum.Enum):
         return f"{type(part).__name__}.{part.name}"

@@ -16,7 +16,7 @@ from msgspec import inspect
 from streamlet.codecs.admission import Admission, admission
 from streamlet.codecs.codec import BoundCodec
 from streamlet.codecs.errors import EncodeError, UnsupportedType, shown
-from streamlet.codecs.hints import name_of
+from streamlet.codecs.hints import items_of, name_of
 from streamlet.codecs.models import has_models, model_codec
 from streamlet.codecs.structure import fingerprint_of, parts_of, shape_of
 
@@ -101,8 +101,5 @@ def _has_no_number(value: object) -> bool:
         item = stack.pop()
         if isinstance(item, float) and not math.isfinite(item):
             return True
-        if isinstance(item, dict):
-            stack.extend(item.values())
-        elif isinstance(item, list | tuple | set | frozenset):
-            stack.extend(item)
+        stack.extend(items_of(item))
     return False
