@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from streamlet import __version__
+from streamlet.cli import kafka
 from streamlet.errors import StreamletError
 
 cli = typer.Typer(
@@ -14,6 +15,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+cli.add_typer(kafka.app)
 
 
 def _print_version(wanted: bool) -> None:

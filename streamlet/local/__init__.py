@@ -1,1 +1,5 @@
-"""A real Apache Kafka on this machine, from Python packages alone."""
+"""A real Apache Kafka on this machine, from Python packages alone: no container engine, no installed Java."""
+
+from streamlet.local.cluster import KafkaOptions, LocalKafka
+
+__all__ = ["KafkaOptions", "LocalKafka"]
