@@ -16,10 +16,21 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
+FETCH = """
+import sys
+from streamlet.errors import StreamletError
+from streamlet.local.artefacts import fetch
+from streamlet.local.jars import read_lock
+try:
+    fetch(read_lock())
+except StreamletError as error:
+    sys.exit(f"error: {error}")
+"""
 EXTRAS = {"demo": ["local"], "test": ["dev", "local"]}
 
 
@@ -70,49 +81,63 @@ def make_venv() -> None:
 
 
 def install_project(extras: list[str]) -> None:
-    """Install the project, editable, when pyproject.toml has changed since the last time."""
-    stamp = VENV / f"installed-{'-'.join(extras)}"
-    if is_stamped(stamp):
-        return
+    """Install the project, editable: with its dependencies when those have changed, else only when it has moved."""
     what = f".[{','.join(extras)}]"
-    say(f"installing {what} (a few minutes the first time)")
-    pip("install", "--quiet", "--editable", what)
-    write_stamp(stamp)
+    dependencies = VENV / f"dependencies-{'-'.join(extras)}"
+    project = VENV / "project"
+    if not is_stamped(dependencies, wanted_packages()):
+        say(f"installing {what} (a few minutes the first time)")
+        pip("install", "--quiet", "--editable", what)
+        dependencies.write_text(wanted_packages())
+        project.write_text(project_layout())
+    elif not is_stamped(project, project_layout()):
+        say("pyproject.toml has changed, installing the project again")
+        pip("install", "--quiet", "--no-deps", "--editable", ".")
+        project.write_text(project_layout())
 
 
 def fetch_kafka() -> None:
     """Bring Kafka's jars into the user's cache folder; the module itself knows what is already there."""
-    if not (ROOT / "streamlet" / "local" / "artefacts.py").exists():
-        return
-    run([PYTHON, "-m", "streamlet.local.artefacts"], "Kafka could not be fetched")
+    run([PYTHON, "-c", FETCH], "Kafka could not be fetched")
 
 
 def collect_wheels() -> None:
     """Keep wheels of what a plain `pip install streamlet` needs, so that the packaging test works offline."""
     house = VENV / "wheelhouse"
     stamp = house / "collected"
-    if is_stamped(stamp):
+    if is_stamped(stamp, wanted_packages()):
         return
     say("collecting wheels for the packaging test")
     shutil.rmtree(house, ignore_errors=True)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = read_project()
     pip("wheel", "--quiet", "--wheel-dir", str(house), *project["project"]["dependencies"], *project["build-system"]["requires"])
-    write_stamp(stamp)
+    stamp.write_text(wanted_packages())
 
 
-def is_stamped(stamp: Path) -> bool:
-    """Whether the step behind `stamp` was done for the pyproject.toml of now."""
-    return stamp.exists() and stamp.read_text() == fingerprint()
+def is_stamped(stamp: Path, fingerprint: str) -> bool:
+    """Whether the step behind `stamp` was done for this fingerprint."""
+    return stamp.exists() and stamp.read_text() == fingerprint
 
 
-def write_stamp(stamp: Path) -> None:
-    """Remember that the step is done for the pyproject.toml of now."""
-    stamp.write_text(fingerprint())
+def wanted_packages() -> str:
+    """Changes when other packages are wanted from the index."""
+    project = read_project()["project"]
+    return fingerprint(f"{project['requires-python']} {project['dependencies']} {project['optional-dependencies']}")
 
 
-def fingerprint() -> str:
-    """Changes when the project must be installed again: other dependencies, other packages, a moved clone."""
-    return hashlib.sha256(str(ROOT).encode() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
+def project_layout() -> str:
+    """Changes when the editable installation no longer fits: any change of pyproject.toml, or a moved clone."""
+    return fingerprint(f"{ROOT} {(ROOT / 'pyproject.toml').read_text()}")
+
+
+def read_project() -> dict[str, Any]:
+    """The project's own description."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def fingerprint(text: str) -> str:
+    """A short value that changes with `text`."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def pip(*arguments: str) -> None:
