@@ -42,9 +42,12 @@ def up(
     foreground: Annotated[bool, typer.Option("--foreground", help="Stay, and stop everything on Ctrl-C or SIGTERM.")] = False,
 ) -> None:
     """Start Kafka, or find the one that runs."""
+    from streamlet.local.artefacts import fetch
+    from streamlet.local.jars import read_lock
     from streamlet.local.service import Outcome, bring_up, watch
 
     folder = (data or default_folder()).expanduser().absolute()
+    fetch(read_lock())  # shows its own progress
     with _ending_on_signals():
         started = time.monotonic()
         with _console.status("Starting Kafka …"):
@@ -60,11 +63,12 @@ def up(
         typer.echo(f"Kafka is up at {result.cluster.bootstrap} ({many}, {took:.1f} s).")
         _console.print(f"[dim]data: {folder}[/]")
         if not foreground:
-            _console.print("[dim]stop it with: streamlet kafka down[/]")
+            _console.print(f"[dim]stop: streamlet kafka down{f' --data {folder}' if data else ''}[/]")
             return
         _console.print("[dim]Ctrl-C stops it.[/]")
         try:
-            watch(result.cluster)
+            for broker in watch(result.cluster):
+                _console.print(f"[yellow]note:[/] broker {broker} has ended")
         except KeyboardInterrupt:
             pass
         finally:

@@ -12,7 +12,7 @@ from streamlet.local.properties import Node, Plan, logging_properties, server_pr
 
 _FORMAT_S: Final = 120
 _TOOL_FLAGS: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx128m")
-_BROKER_FLAGS: Final = ("-Xms256m", "-Xmx512m", "-XX:+UseG1GC", "-Djava.awt.headless=true")
+_BROKER_FLAGS: Final = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
 
 
 class BrokerFailed(ConfigError):
@@ -21,6 +21,11 @@ class BrokerFailed(ConfigError):
     def __init__(self, broker: int, log: Path, last_words: str) -> None:
         super().__init__(broker, log, last_words)
         self.broker, self.log, self.last_words = broker, log, last_words
+
+    @property
+    def is_port_taken(self) -> bool:
+        """True if another process got one of its ports first."""
+        return "Address already in use" in self.last_words
 
     def __str__(self) -> str:
         return f"Broker {self.broker} did not start. Its last words:\n{self.last_words}\nThe whole log is {self.log}. Fix what it names and start again."

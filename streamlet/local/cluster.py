@@ -9,7 +9,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,12 +27,14 @@ from streamlet.local.ports import free_ports, require_free
 from streamlet.local.process import ProcessId, identify, is_alive, send, wait_until_gone
 from streamlet.local.properties import HOST, SECURE_USER, Node, Plan
 from streamlet.local.registry import FolderNotUsable
-from streamlet.local.secrets import make_secrets
+from streamlet.local.secrets import make_secrets, read_secrets
 
 START_S: Final = 90.0
 STOP_S: Final = 15.0
 SMALLEST_SPACE: Final = 256 * 1024 * 1024
 _POLL_S: Final = 0.03
+_PORT_TRIES: Final = 3
+_TEMPORARY: Final = "streamlet-kafka-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,28 +77,48 @@ class LocalKafka:
 
     @classmethod
     def start(cls, options: KafkaOptions | None = None, *, die_with_parent: bool = True) -> Self:
-        """Start a cluster and wait until every broker answers."""
+        """Start a cluster and wait until every broker answers.
+
+        With `die_with_parent` no broker outlives this process, however it ends (Linux; elsewhere the next start cleans up).
+        """
         options = options or KafkaOptions()
         java, jars = find_java(), fetch(read_lock())
         folder = _usable_folder(options.data)
-        cluster: Self | None = None
         try:
-            with registry.holding(folder):
-                plan = _make_plan(options, folder, java)
-                owner = identify(os.getpid()) if die_with_parent else None
-                cluster = cls(plan, folder, {}, temporary=options.data is None, owner=owner)
+            for _ in range(_PORT_TRIES):
+                cluster = cls._spawn_all(options, folder, java, jars, die_with_parent=die_with_parent)
+                try:
+                    cluster.wait_ready()
+                except BaseException as error:
+                    cluster._stop(0.0)
+                    if not (isinstance(error, BrokerFailed) and error.is_port_taken):
+                        raise
+                else:
+                    return cluster
+            raise RetryError(f"Other processes took the brokers' ports {_PORT_TRIES} times in a row. Start again.")
+        except BaseException:
+            if options.data is None:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    @classmethod
+    def _spawn_all(cls, options: KafkaOptions, folder: Path, java: Java, jars: list[Path], *, die_with_parent: bool) -> Self:
+        with registry.holding(folder):
+            plan = _make_plan(options, folder, java)
+            owner = identify(os.getpid()) if die_with_parent else None
+            cluster = cls(plan, folder, {}, temporary=options.data is None, owner=owner)
+            try:
                 for node in plan.nodes:
                     write_settings(plan, node)
                 format_nodes(plan, java, jars)
                 for node in plan.nodes:
                     cluster._spawn(node, java, jars)
-            cluster._wait_ready(START_S)
-        except BaseException:
-            if cluster is not None:
+            except OSError as error:
                 cluster._stop(0.0)
-            if options.data is None:
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
+                raise FolderNotUsable(folder, error.strerror or str(error)) from error
+            except BaseException:
+                cluster._stop(0.0)
+                raise
         return cluster
 
     @classmethod
@@ -105,9 +127,10 @@ class LocalKafka:
         running, identity = registry.read_running(folder), registry.read_identity(folder)
         if running is None or identity is None:
             return None
-        plan = Plan(running.nodes(folder), identity.cluster_id, running.prompt_cleaner)
-        owner = ProcessId(running.owner_pid, running.owner_started) if running.owner_pid and running.owner_started else None
-        return cls(plan, folder, {each.id: each.process for each in running.brokers}, temporary=False, owner=owner)
+        nodes = running.nodes(folder)
+        secrets = read_secrets(folder / "secrets") if nodes[0].secure_port else None
+        plan = Plan(nodes, identity.cluster_id, running.prompt_cleaner, secrets)
+        return cls(plan, folder, {each.id: each.process for each in running.brokers}, temporary=False, owner=running.owner)
 
     def __enter__(self) -> Self:
         return self
@@ -160,6 +183,19 @@ class LocalKafka:
         admins = {node.id: Admin({"bootstrap.servers": node.address}) for node in alive}
         return {broker for broker, admin in admins.items() if broker in admin.brokers()}
 
+    def wait_ready(self, *, timeout_s: float = START_S, brokers: Sequence[int] | None = None) -> None:
+        """Wait until each of these brokers (default: all) answers a metadata request in which all of them are listed."""
+        wanted = [node for node in self.plan.nodes if brokers is None or node.id in brokers]
+        ids = {node.id for node in wanted}
+        deadline = time.monotonic() + timeout_s
+        for node in wanted:
+            admin = Admin({"bootstrap.servers": node.address})
+            while not ids <= admin.brokers():
+                self._check_alive(wanted)
+                if time.monotonic() > deadline:
+                    raise NotReady(f"broker {node.id} does not answer", node.address, timeout_s)
+                time.sleep(_POLL_S)
+
     def create_topic(self, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
         """Create a topic, replicated as the cluster is, and wait until it has leaders."""
         self._admin.create_topic(name, partitions=partitions, config=config or {})
@@ -195,7 +231,7 @@ class LocalKafka:
         write_settings(self.plan, node)
         self._spawn(node, find_java(), fetch(read_lock()))
         deadline = time.monotonic() + timeout_s
-        self._wait_ready(timeout_s, [node])
+        self.wait_ready(timeout_s=timeout_s, brokers=[broker])
         while self._admin.out_of_sync(broker) != set():
             self._check_alive([node])
             if time.monotonic() > deadline:
@@ -221,19 +257,6 @@ class LocalKafka:
     def _spawn(self, node: Node, java: Java, jars: list[Path]) -> None:
         self._processes[node.id] = start_broker(node, java, jars, die_with_parent=self._owner is not None)
         registry.write_running(self.folder, self.plan, self._processes, self._owner)
-
-    def _wait_ready(self, timeout_s: float, nodes: list[Node] | None = None) -> None:
-        """Ready: each of these brokers answers a metadata request in which all of them are listed."""
-        wanted = list(self.plan.nodes) if nodes is None else nodes
-        ids = {node.id for node in wanted}
-        deadline = time.monotonic() + timeout_s
-        for node in wanted:
-            admin = Admin({"bootstrap.servers": node.address})
-            while not ids <= admin.brokers():
-                self._check_alive(wanted)
-                if time.monotonic() > deadline:
-                    raise NotReady(f"broker {node.id} does not answer", node.address, timeout_s)
-                time.sleep(_POLL_S)
 
     def _check_alive(self, nodes: list[Node]) -> None:
         for node in nodes:
@@ -262,7 +285,8 @@ class LocalKafka:
 def _usable_folder(chosen: Path | None) -> Path:
     """The data folder, made and with room in it."""
     if chosen is None:
-        return Path(tempfile.mkdtemp(prefix="streamlet-kafka-"))
+        registry.sweep(Path(tempfile.gettempdir()), _TEMPORARY)
+        return Path(tempfile.mkdtemp(prefix=_TEMPORARY))
     folder = chosen.expanduser().absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ Invariant: a record of running brokers names each by pid and start time; a recor
 
 import fcntl
 import os
+import shutil
 from base64 import urlsafe_b64encode
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -61,11 +62,14 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
         return [broker for broker in self.brokers if is_alive(broker.process)]
 
     @property
+    def owner(self) -> ProcessId | None:
+        """The process with which the brokers are meant to end."""
+        return None if self.owner_pid is None or self.owner_started is None else ProcessId(self.owner_pid, self.owner_started)
+
+    @property
     def is_orphaned(self) -> bool:
-        """True if the brokers have outlived the process they belonged to."""
-        if self.owner_pid is None or self.owner_started is None:
-            return False
-        return not is_alive(ProcessId(self.owner_pid, self.owner_started))
+        """True if the process they belonged to is gone."""
+        return self.owner is not None and not is_alive(self.owner)
 
     def nodes(self, folder: Path) -> tuple[Node, ...]:
         """The brokers as nodes of a plan."""
@@ -143,13 +147,31 @@ def read_identity(folder: Path) -> Identity | None:
 
 def read_running(folder: Path) -> Running | None:
     """The record of running brokers, if at least one of them really runs."""
+    record = _read_record(folder)
+    return record if record and record.alive else None
+
+
+def _read_record(folder: Path) -> Running | None:
     try:
-        running = msgspec.json.decode((folder / "running.json").read_bytes(), type=Running)
+        record = msgspec.json.decode((folder / "running.json").read_bytes(), type=Running)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except msgspec.DecodeError:
-        return None  # half a record: Kafka's own lock still guards the data
-    return running if running.version == _FORMAT and running.alive else None
+        return None  # not ours; Kafka's own lock still guards the data
+    except OSError as error:
+        raise FolderNotUsable(folder, error.strerror or str(error)) from error
+    return record if record.version == _FORMAT else None
+
+
+def sweep(parent: Path, prefix: str) -> None:
+    """Remove temporary folders whose owner was killed before it could do so."""
+    for folder in parent.glob(f"{prefix}*"):
+        try:
+            record = _read_record(folder)
+        except FolderNotUsable:
+            continue  # another user's
+        if record and record.is_orphaned and not record.alive:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_running(folder: Path, plan: Plan, processes: dict[int, ProcessId], owner: ProcessId | None) -> None:

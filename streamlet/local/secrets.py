@@ -27,7 +27,12 @@ def make_secrets(folder: Path, java: Java) -> Secrets:
         names = f"san=ip:{HOST},dns:localhost"
         _keytool(java, "-genkeypair", "-keyalg", "EC", "-dname", "CN=localhost", "-ext", names, "-validity", "3650", *store)
         certificate.write_bytes(_keytool(java, "-exportcert", "-rfc", *store))
-    return Secrets(keystore, certificate, password.read_text("utf-8"))
+    return read_secrets(folder)
+
+
+def read_secrets(folder: Path) -> Secrets:
+    """The secrets that were made before."""
+    return Secrets(folder / "broker.p12", folder / "ca.pem", (folder / "password").read_text("utf-8"))
 
 
 def _keytool(java: Java, *arguments: str) -> bytes:

@@ -4,13 +4,14 @@ Invariant: after `bring_down` no broker of the folder runs; after `bring_up` all
 """
 
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import Enum, auto
 from pathlib import Path
 from typing import Final
 
 from streamlet.local import registry
-from streamlet.local.cluster import KafkaOptions, LocalKafka
+from streamlet.local.cluster import AlreadyRunning, KafkaOptions, LocalKafka
 from streamlet.local.jars import KAFKA_VERSION
 from streamlet.local.java import find_java
 from streamlet.local.process import is_alive, resident_bytes
@@ -49,7 +50,10 @@ def bring_up(folder: Path, *, brokers: int | None, port: int, foreground: bool) 
     identity = registry.read_identity(folder)
     count = brokers or (identity.brokers if identity else 1)
     notes.extend(find_java().notes)
-    cluster = LocalKafka.start(KafkaOptions(brokers=count, port=port, data=folder), die_with_parent=foreground)
+    try:
+        cluster = LocalKafka.start(KafkaOptions(brokers=count, port=port, data=folder), die_with_parent=foreground)
+    except AlreadyRunning:  # another `up` was faster
+        return _found(folder, brokers)
     return Up(cluster, Outcome.STARTED, tuple(notes))
 
 
@@ -62,29 +66,33 @@ def _found(folder: Path, brokers: int | None) -> Up:
     gone = [node.id for node in cluster.plan.nodes if not cluster.is_alive(node.id)]
     for broker in gone:
         cluster.restart(broker)
+    cluster.wait_ready()
     if not gone:
         return Up(cluster, Outcome.FOUND, ())
     return Up(cluster, Outcome.REPAIRED, (f"started broker {', '.join(map(str, gone))} again",))
 
 
-def watch(cluster: LocalKafka) -> None:
-    """Return when the brokers have been stopped by somebody else (`down`); a broker that crashes is an error."""
-    ids = [node.id for node in cluster.plan.nodes]
-    while True:
-        alive = [broker for broker in ids if cluster.is_alive(broker)]
-        if not alive:
-            return
+def watch(cluster: LocalKafka) -> Iterator[int]:
+    """Yield the id of each broker that ends; done when none is left (somebody called `down`)."""
+    alive = {node.id for node in cluster.plan.nodes}
+    while alive:
+        for broker in sorted(alive):
+            if not cluster.is_alive(broker):
+                alive.discard(broker)
+                yield broker
         time.sleep(_WATCH_S)
 
 
 def bring_down(folder: Path) -> bool:
     """Stop every broker of this folder. True if there was one."""
-    cluster = LocalKafka.attach(folder)
-    if cluster is None:
-        if folder.is_dir():
-            registry.forget_running(folder)
+    if not folder.is_dir():
         return False
-    cluster.stop()
+    with registry.holding(folder):
+        cluster = LocalKafka.attach(folder)
+        if cluster is None:
+            registry.forget_running(folder)
+            return False
+        cluster.stop()
     return True
 
 
