@@ -4,16 +4,52 @@ This module is the contract with app authors: what `__all__` names stays; everyt
 It stays light, since Python runs it before any sub-package: no client library is imported here.
 """
 
+from streamlet.app import App
+from streamlet.commit import Commit
+from streamlet.context import Context
+from streamlet.declaration import DeclarationError
+from streamlet.durations import Duration, days, hours, milliseconds, minutes, seconds
 from streamlet.errors import ConfigError, FencedError, HandlerError, RetryError, StateError, StreamletError
+from streamlet.handler import Handler
+from streamlet.policy import dead_letter, fail, skip
+from streamlet.record import Record, Sent
+from streamlet.state.types import ByKey, Group, Log, Map, PerTask, Set, State, Value, state
+from streamlet.topic import Topic
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "App",
+    "ByKey",
+    "Commit",
     "ConfigError",
+    "Context",
+    "DeclarationError",
+    "Duration",
     "FencedError",
+    "Group",
+    "Handler",
     "HandlerError",
+    "Log",
+    "Map",
+    "PerTask",
+    "Record",
     "RetryError",
+    "Sent",
+    "Set",
+    "State",
     "StateError",
     "StreamletError",
+    "Topic",
+    "Value",
     "__version__",
+    "days",
+    "dead_letter",
+    "fail",
+    "hours",
+    "milliseconds",
+    "minutes",
+    "seconds",
+    "skip",
+    "state",
 ]
