@@ -9,7 +9,7 @@ from streamlet.codecs.primitives import BY_TYPE
 from streamlet.codecs.structured import Json, Msgpack
 
 T = TypeVar("T")
-Name = Literal["json", "msgpack"]
+Name = Literal["json", "msgpack", "avro"]
 Part = Literal["key", "value"]
 
 JSON: Final = Json()
@@ -44,4 +44,8 @@ def _named(name: str) -> Format:
         return JSON
     if name == "msgpack":
         return MSGPACK
+    if name == "avro":
+        from streamlet.codecs.avro_format import avro  # fastavro is loaded only by apps that use it
+
+        return avro()
     raise BadCodec(repr(name), "there is no codec of that name")

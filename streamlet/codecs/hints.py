@@ -51,6 +51,11 @@ def is_list(value: object) -> TypeGuard[list[object]]:
     return isinstance(value, list)
 
 
+def is_mapping(value: object) -> TypeGuard[dict[str, object]]:
+    """Whether this is a JSON object."""
+    return isinstance(value, dict)
+
+
 def is_class(value: object) -> TypeGuard[type[object]]:
     """As `isinstance`, which leaves a generic class untyped."""
     return isinstance(value, type)
