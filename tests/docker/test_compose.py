@@ -148,7 +148,7 @@ def test_up_with_a_command_starts_the_app_after_the_brokers(tmp_path: Path) -> N
     assert "127.0.0.1:19092,127.0.0.1:29092,127.0.0.1:39092" in started.stdout
     assert (tmp_path / "calls").read_text().splitlines()[-3:] == [
         "|--profile app build app",
-        "|--profile app up --detach --wait --wait-timeout 180 kafka-1 kafka-2 kafka-3",
+        "|--profile app up --detach --wait --wait-timeout 300 kafka-1 kafka-2 kafka-3",
         "run word_count.py|--profile app up --detach app",
     ]
 
