@@ -104,7 +104,7 @@ def missing(jars: Sequence[Jar], root: Path) -> list[Jar]:
     def size(jar: Jar) -> int:
         try:
             return (root / jar.group / jar.filename).stat().st_size
-        except FileNotFoundError:
+        except OSError:
             return -1
 
     return [jar for jar in jars if size(jar) != jar.size]
