@@ -1,13 +1,9 @@
 """`streamlet kafka`: a real Kafka on this machine, up and down with one word each."""
 
 import json
-import signal
 import sys
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Final
 
 import typer
@@ -15,6 +11,7 @@ from platformdirs import user_data_path
 from rich.console import Console
 from rich.table import Table
 
+from streamlet.cli.signals import ending_on_signals
 from streamlet.errors import ConfigError
 
 app = typer.Typer(name="kafka", help="A real Kafka on this machine, without containers or an installed Java.", no_args_is_help=True)
@@ -48,7 +45,7 @@ def up(
 
     folder = (data or default_folder()).expanduser().absolute()
     fetch(read_lock())  # shows its own progress
-    with _ending_on_signals():
+    with ending_on_signals():
         started = time.monotonic()
         with _console.status("Starting Kafka …"):
             result = bring_up(folder, brokers=brokers, port=port, foreground=foreground)
@@ -135,18 +132,3 @@ def logs(
                     time.sleep(_FOLLOW_S)
         except KeyboardInterrupt:
             return
-
-
-@contextmanager
-def _ending_on_signals() -> Generator[None]:
-    """Inside the block SIGTERM and SIGHUP end the command as Ctrl-C does, so that everything is cleaned up."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

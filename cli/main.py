@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from streamlet import __version__
-from streamlet.cli import kafka
+from streamlet.cli import demo, kafka
 from streamlet.errors import StreamletError
 
 cli = typer.Typer(
@@ -16,6 +16,7 @@ cli = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 cli.add_typer(kafka.app)
+cli.command()(demo.demo)
 
 
 def _print_version(wanted: bool) -> None:

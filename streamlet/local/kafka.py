@@ -1,11 +1,11 @@
-"""What is asked of a running local Kafka: does it answer, who is in sync, make a topic, drop a topic."""
+"""What is asked of a running local Kafka: does it answer, who is in sync, topics, and a few records through it."""
 
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Final, cast
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -94,6 +94,32 @@ class Admin:
         """The user's topics with their partition counts."""
         topics = self._client.list_topics(timeout=_ADMIN_S).topics
         return {name: len(topic.partitions) for name, topic in sorted(topics.items()) if not name.startswith("__")}
+
+
+class Flow:
+    """Records on their way through one partition: what is sent comes back, with the time it took."""
+
+    def __init__(self, config: Mapping[str, str], topic: str) -> None:
+        self._topic = topic
+        self._producer = Producer({"linger.ms": 1, "log_level": 0, **config})
+        self._consumer = Consumer({"group.id": topic, "enable.auto.commit": False, "fetch.wait.max.ms": 10, "log_level": 0, **config})
+        self._consumer.assign([TopicPartition(topic, 0, 0)])
+
+    def send(self, value: str) -> None:
+        """Send one record; it carries the moment it was sent."""
+        self._producer.produce(self._topic, value.encode(), str(time.monotonic_ns()).encode())
+        self._producer.poll(0)
+
+    def receive(self, timeout_s: float) -> list[tuple[str, float]]:
+        """What has come back: each value with its way through the broker in milliseconds."""
+        messages = [message for message in self._consumer.consume(1000, timeout_s) if message.error() is None]
+        now = time.monotonic_ns()
+        return [((message.value() or b"").decode(), (now - int(message.key() or now)) / 1e6) for message in messages]
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        self._producer.flush(5)
+        self._consumer.close()
 
 
 def _run(operation: _Operation, name: str, subject: object) -> None:

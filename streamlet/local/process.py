@@ -70,9 +70,9 @@ def send(process: ProcessId, number: signal.Signals) -> None:
 def wait_until_gone(processes: Sequence[ProcessId], deadline: float) -> list[ProcessId]:
     """Wait until `deadline` (monotonic seconds); those that still run are returned."""
     while True:
-        for process in processes:
-            _reap(process.pid)
         left = [process for process in processes if is_alive(process)]
+        for process in processes:
+            _reap(process.pid)  # after the question: one that has just become a zombie counts as gone
         if not left or time.monotonic() >= deadline:
             return left
         time.sleep(_POLL_S)
