@@ -177,7 +177,7 @@ class FolderUnusable(StateError):
         return f"State folder {self.folder} cannot be used: {self.why}. Set it aside; the next start replays the changelog."
 
 
-class WriteFailed(StateError):
+class WriteFailed(RetryError):
     """The local copy refused a write: the disk is full or failing."""
 
     def __init__(self, folder: Path, why: str) -> None:
@@ -186,6 +186,6 @@ class WriteFailed(StateError):
 
     def __str__(self) -> str:
         return (
-            f"Writing to state folder {self.folder} failed: {self.why}. Nothing is lost, the changelog has every change. "
+            f"State folder {self.folder} cannot be written: {self.why}. Nothing is lost, the changelog has every change. "
             "Make room or repair the disk, then resume the task."
         )
