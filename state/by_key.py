@@ -1,7 +1,7 @@
 """A key-level store seen over all keys of the task, for batches: `totals[record.key].add(1)`."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Generic, TypeVar, cast
+from typing import Generic, Self, TypeVar, cast
 
 from streamlet.state.handle import State
 from streamlet.state.keys import KeyCodec, loose_key_codec
@@ -30,6 +30,12 @@ class ByKey(State, Generic[K, S]):
 
         self._bind(codec, view, lambda: iter(sorted(made)))
 
+    @classmethod
+    def _over(cls, codec: KeyCodec, view: Callable[[bytes], S], keys: Callable[[], Iterator[bytes]]) -> Self:
+        made = cls.__new__(cls)
+        made._bind(codec, view, keys)
+        return made
+
     def _bind(self, codec: KeyCodec, view: Callable[[bytes], S], keys: Callable[[], Iterator[bytes]]) -> None:
         self._codec, self._view, self._keys = codec, view, keys
 
@@ -53,6 +59,4 @@ class ByKey(State, Generic[K, S]):
 
 def bound_by_key(codec: KeyCodec, view: Callable[[bytes], State], keys: Callable[[], Iterator[bytes]]) -> ByKey[object, State]:
     """A view over the keys of a task."""
-    made: ByKey[object, State] = ByKey.__new__(ByKey)
-    made._bind(codec, view, keys)
-    return made
+    return ByKey[object, State]._over(codec, view, keys)

@@ -103,9 +103,14 @@ def declare_state(name: str, hint: object, *, key: object | None, options: State
     if view is not View.TASK:
         _check_record_key(name, hint, key)
     scope = Scope.TASK if view is View.TASK else Scope.KEY
-    if isinstance(hint, type) and issubclass(hint, Group):
-        return _declare_group(name, hint, None if scope is Scope.TASK else key, view, options)
+    group = _as_group(hint)
+    if group is not None:
+        return _declare_group(name, group, None if scope is Scope.TASK else key, view, options)
     return Declaration(name, (_spec(name, hint, None if scope is Scope.TASK else key, scope, options),), view)
+
+
+def _as_group(hint: object) -> type[Group] | None:
+    return hint if isinstance(hint, type) and issubclass(hint, Group) else None
 
 
 def _by_key_args(name: str, hint: object, key: object | None) -> tuple[object, object]:
@@ -139,7 +144,7 @@ def _declare_group(name: str, group: type[Group], key: object | None, view: View
     specs: list[StoreSpec] = []
     for field, hint in fields.items():
         inner = hint_name(get_args(hint)[0] if get_origin(hint) is Annotated else hint)
-        if not is_state(hint) or get_origin(hint) is ByKey or (isinstance(hint, type) and issubclass(hint, Group)):
+        if not is_state(hint) or get_origin(hint) is ByKey or _as_group(hint) is not None:
             raise BadDeclaration(
                 f"{name}.{field}", inner, "a group holds Value, Map, Log and Set only", "Change the annotation of that field."
             )

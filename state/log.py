@@ -5,7 +5,7 @@ Iteration shows the log as it was when it began.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Generic, TypeVar, cast
+from typing import Generic, Self, TypeVar, cast
 
 from streamlet.state.collection import Collection, Spot
 from streamlet.state.entries import Entries
@@ -28,6 +28,12 @@ class Log(Collection, Generic[V]):
         self._bind(Spot(lone_entries(loose_value_codec()), Fixed(b""), b"", False), lone_entries(loose_value_codec()))
         for element in initial:
             self.append(element)
+
+    @classmethod
+    def _over(cls, spot: Spot, headers: Entries) -> Self:
+        made = cls.__new__(cls)
+        made._bind(spot, headers)
+        return made
 
     def _bind(self, spot: Spot, headers: Entries) -> None:
         self._settle(spot)
@@ -124,6 +130,4 @@ def _key(prefix: bytes, place: int) -> bytes:
 
 def bound_log(spot: Spot, headers: Entries) -> Log[object]:
     """A log over the entries of a task."""
-    made: Log[object] = Log.__new__(Log)
-    made._bind(spot, headers)
-    return made
+    return Log[object]._over(spot, headers)

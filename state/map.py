@@ -3,8 +3,9 @@
 Iteration shows the map as it was when it began: changing the map meanwhile is allowed and does not show.
 """
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import Generic, TypeVar, cast, overload
+from typing import Generic, Self, TypeVar, cast, overload
 
 from streamlet.state.collection import Collection, Spot
 from streamlet.state.errors import BadDeclaration
@@ -35,6 +36,12 @@ class Map(Collection, Generic[K, V]):
                     inner[below] = leaf
             else:
                 self[field] = value
+
+    @classmethod
+    def _over(cls, spot: Spot, field: KeyCodec, inner: Inner | None) -> Self:
+        made = cls.__new__(cls)
+        made._bind(spot, field, inner)
+        return made
 
     def _bind(self, spot: Spot, field: KeyCodec, inner: Inner | None) -> None:
         self._settle(spot)
@@ -86,10 +93,10 @@ class Map(Collection, Generic[K, V]):
         entries = self._entries
         key = self._prefix() + self._field.part(field)
         held = entries.read(key)
-        value: V = amount if held is ABSENT else entries.give(key, held) + amount  # type: ignore[operator] # V decides, as in Python
+        value = cast("object", amount if held is ABSENT else operator.add(entries.give(key, held), amount))
         held = entries.codec.hold(entries.store, value)
         entries.write(key, held)
-        return cast("V", held) if entries.codec.frozen else value
+        return cast("V", held if entries.codec.frozen else value)
 
     @overload
     def pop(self, field: K) -> V: ...
@@ -190,9 +197,7 @@ class Map(Collection, Generic[K, V]):
 
 def bound_map(spot: Spot, field: KeyCodec, inner: Inner | None) -> Map[object, object]:
     """A map over the entries of a task."""
-    made: Map[object, object] = Map.__new__(Map)
-    made._bind(spot, field, inner)
-    return made
+    return Map[object, object]._over(spot, field, inner)
 
 
 def _nested(store: str, method: str) -> BadDeclaration:

@@ -4,7 +4,7 @@ Iteration shows the set as it was when it began.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Generic, TypeVar, cast
+from typing import Generic, Self, TypeVar, cast
 
 from streamlet.state.collection import Collection, Spot
 from streamlet.state.handle import Fixed, lone_entries
@@ -24,6 +24,12 @@ class Set(Collection, Generic[E]):
         self._bind(Spot(lone_entries(presence_codec()), Fixed(b""), b"", False), loose_key_codec())
         for element in initial:
             self.add(element)
+
+    @classmethod
+    def _over(cls, spot: Spot, element: KeyCodec) -> Self:
+        made = cls.__new__(cls)
+        made._bind(spot, element)
+        return made
 
     def _bind(self, spot: Spot, element: KeyCodec) -> None:
         self._settle(spot)
@@ -74,6 +80,4 @@ class Set(Collection, Generic[E]):
 
 def bound_set(spot: Spot, element: KeyCodec) -> Set[object]:
     """A set over the entries of a task."""
-    made: Set[object] = Set.__new__(Set)
-    made._bind(spot, element)
-    return made
+    return Set[object]._over(spot, element)

@@ -2,7 +2,7 @@
 benchmarks/state_micro.py, and they look into the layers themselves instead of calling.
 """
 
-from typing import Generic, NoReturn, TypeVar, cast, overload
+from typing import Generic, NoReturn, Self, TypeVar, cast, overload
 
 from streamlet.state.entries import Entries, Journal
 from streamlet.state.errors import AmbiguousTruth
@@ -30,6 +30,12 @@ class Value(State, Generic[V]):
         self._bind(lone_entries(loose_value_codec()), Fixed(TASK_KEY))
         for value in initial:
             self.set(cast("V", value))
+
+    @classmethod
+    def _over(cls, entries: Entries, at: Place) -> Self:
+        made = cls.__new__(cls)
+        made._bind(entries, at)
+        return made
 
     def _bind(self, entries: Entries, at: Place) -> None:
         self._at = at
@@ -110,6 +116,4 @@ class Value(State, Generic[V]):
 
 def bound_value(entries: Entries, at: Place) -> Value[object]:
     """A value over the entries of a task."""
-    made: Value[object] = Value.__new__(Value)
-    made._bind(entries, at)
-    return made
+    return Value[object]._over(entries, at)
