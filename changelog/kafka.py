@@ -1,0 +1,148 @@
+"""The Kafka client's edge for everything that reads changelogs: settings, end offsets, the replay consumer.
+
+Two facts decide this file. "The end" of a partition is its high watermark, asked with READ_UNCOMMITTED: the last
+stable offset lags a commit that has already returned. And the end is reached when an end-of-partition event names
+an offset at or behind it: markers and aborted records are never delivered, so no record's offset tells.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Final, cast
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
+
+from streamlet.changelog.replay import Partition, Read
+from streamlet.errors import RetryError
+
+ClientConfig = Mapping[str, str | int | float | bool]
+
+# Every client: reconnect quickly, and never wait a second to fetch again after a full queue (librdkafka's default).
+COMMON: Final[dict[str, str | int | float | bool]] = {
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 1000,
+    "log.connection.close": False,
+    "log_level": 3,  # what matters reaches us as errors; warnings about retries only alarm people
+    "allow.auto.create.topics": False,
+}
+CONSUMER: Final[dict[str, str | int | float | bool]] = {
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "fetch.queue.backoff.ms": 5,
+    "fetch.wait.max.ms": 10,
+    "fetch.error.backoff.ms": 20,
+    "queued.max.messages.kbytes": 16_384,
+}
+
+LATEST: Final = cast("OffsetSpec", OffsetSpec.latest())  # type: ignore[no-untyped-call]  # the client leaves it untyped
+EARLIEST: Final = cast("OffsetSpec", OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # likewise
+
+
+class BrokerUnavailable(RetryError):
+    """The brokers did not answer in time."""
+
+    def __init__(self, brokers: str, what: str, why: str) -> None:
+        super().__init__(brokers, what, why)
+        self.brokers, self.what, self.why = brokers, what, why
+
+    def __str__(self) -> str:
+        return (
+            f"Kafka at {self.brokers} did not answer while trying to {self.what}: {self.why}. "
+            f"Is it running? `streamlet doctor --brokers {self.brokers}` looks closer; `streamlet kafka up` starts one here."
+        )
+
+
+def consumer_config(client: ClientConfig, group: str) -> dict[str, str | int | float | bool]:
+    """Settings of a consumer that is assigned by hand. The group only names whose offsets it may ask for."""
+    return {**COMMON, **CONSUMER, **client, "group.id": group}
+
+
+def admin_client(client: ClientConfig) -> AdminClient:
+    """An admin client with the app's connection settings."""
+    return AdminClient({**COMMON, **client})
+
+
+class LogOffsets:
+    """Asks where partitions begin and end. One connection, many questions."""
+
+    def __init__(self, client: ClientConfig) -> None:
+        self._list_offsets = cast(
+            "Callable[..., dict[TopicPartition, Future[ListOffsetsResultInfo]]]",
+            admin_client(client).list_offsets,  # pyright: ignore[reportUnknownMemberType]  # the client leaves it untyped
+        )
+        self._brokers = str(client.get("bootstrap.servers"))
+
+    def ends(self, partitions: Iterable[Partition], deadline_s: float = 30.0) -> dict[Partition, int]:
+        """High watermarks, whatever transactions are open."""
+        return self._ask(partitions, LATEST, deadline_s)
+
+    def starts(self, partitions: Iterable[Partition], deadline_s: float = 30.0) -> dict[Partition, int]:
+        """First offsets still in the log."""
+        return self._ask(partitions, EARLIEST, deadline_s)
+
+    def _ask(self, partitions: Iterable[Partition], spec: OffsetSpec, deadline_s: float) -> dict[Partition, int]:
+        wanted = {TopicPartition(p.topic, p.number): spec for p in partitions}
+        end = time.monotonic() + deadline_s
+        while wanted:
+            try:
+                futures = self._list_offsets(wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=5.0)
+                return {Partition(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
+            except KafkaException as error:
+                if time.monotonic() >= end:
+                    raise BrokerUnavailable(self._brokers, "ask for offsets", str(error.args[0])) from error
+        return {}
+
+
+class ReplayConsumer:
+    """Reads committed records of changelog partitions in slices. Its only user is the worker's loop (or the bulk child)."""
+
+    def __init__(self, client: ClientConfig, group: str) -> None:
+        self._consumer = Consumer(consumer_config(client, group))
+        self._brokers = str(client.get("bootstrap.servers"))
+
+    def add(self, partition: Partition, offset: int) -> None:
+        """Begin to read a partition at `offset`."""
+        self._consumer.incremental_assign([TopicPartition(partition.topic, partition.number, offset)])
+
+    def remove(self, partition: Partition) -> None:
+        """Stop reading a partition."""
+        self._consumer.incremental_unassign([TopicPartition(partition.topic, partition.number)])
+
+    def read(self, most: int, timeout_s: float) -> list[Read]:
+        """Take what is there, grouped by partition, in order; `end` is set where the end of the partition was seen."""
+        return group_reads(self._consumer.consume(most, timeout_s))
+
+    def close(self) -> None:
+        """Leave the brokers."""
+        self._consumer.close()
+
+
+def group_reads(messages: list[Message]) -> list[Read]:
+    """Turn client messages into plain values, one `Read` per partition."""
+    found: dict[Partition, Read] = {}
+    for message in messages:
+        error = message.error()
+        topic, number = message.topic(), message.partition()
+        if topic is None or number is None:
+            continue
+        partition = Partition(topic, number)
+        read = found.get(partition)
+        if read is None:
+            read = found[partition] = Read(partition)
+        offset = message.offset()
+        if error is None:
+            assert offset is not None, "a delivered record has an offset"
+            key = message.key()
+            assert key is not None, "a changelog record has a key"
+            read.records.append((key, message.value()))
+            read.offset = offset + 1
+        elif error.code() == KafkaError._PARTITION_EOF:
+            assert offset is not None, "an end-of-partition event names its offset"
+            read.end = read.offset = offset
+        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            read.out_of_range = True
+    return list(found.values())

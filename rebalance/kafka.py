@@ -1,0 +1,146 @@
+"""The Kafka client's edge for ownership: reading the control topic, leading by a fencing id, fencing others."""
+
+import time
+from collections.abc import Callable
+from typing import cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from streamlet.changelog.kafka import COMMON, BrokerUnavailable, ClientConfig, LogOffsets, consumer_config
+from streamlet.changelog.replay import Partition
+from streamlet.errors import FencedError, RetryError
+from streamlet.ids import Incarnation
+from streamlet.rebalance.records import PLAN_KEY, ControlRecord, Plan, Wish, encode, wish_key
+from streamlet.rebalance.view import View, replay
+
+
+def control_topic(app: str) -> str:
+    """Name of the app's control topic."""
+    return f"{app}-control"
+
+
+class LeaderFenced(FencedError):
+    """Another process took the leader's id."""
+
+    def __init__(self, app: str) -> None:
+        super().__init__(app)
+        self.app = app
+
+    def __str__(self) -> str:
+        return (
+            f"Another worker of '{self.app}' took over while this one was starting. Run one worker per app, or wait for the other to stop."
+        )
+
+
+class ControlStuck(RetryError):
+    """The control topic could not be read to its end."""
+
+    def __init__(self, app: str, offset: int, target: int, waited_s: float) -> None:
+        super().__init__(app, offset, target, waited_s)
+        self.app, self.offset, self.target, self.waited_s = app, offset, target, waited_s
+
+    def __str__(self) -> str:
+        return (
+            f"The control topic of '{self.app}' could be read to offset {self.offset} only, not to its end {self.target}, for {self.waited_s:.0f} s. "
+            "An undecided transaction of a process that vanished holds it back; the broker ends it within about 20 s. Start again then."
+        )
+
+
+class ControlReader:
+    """Follows the control topic from its beginning and keeps the view. Its only user is the worker's loop."""
+
+    def __init__(self, client: ClientConfig, app: str) -> None:
+        self._app = app
+        self._partition = Partition(control_topic(app), 0)
+        self._consumer = Consumer(consumer_config(client, app))
+        self._consumer.assign([TopicPartition(self._partition.topic, 0, 0)])
+        self._offset = 0
+        self._ends = LogOffsets(client)
+        self.view = View()
+
+    def read_to_end(self, deadline_s: float = 30.0) -> View:
+        """Replay everything committed up to the high watermark of now, or raise: never go on with less."""
+        target = self._ends.ends([self._partition], deadline_s)[self._partition]
+        end = time.monotonic() + deadline_s
+        while self._offset < target:
+            if time.monotonic() > end:
+                raise ControlStuck(self._app, self._offset, target, deadline_s)
+            self.follow(0.02)
+        return self.view
+
+    def follow(self, timeout_s: float) -> bool:
+        """Replay what has come; True if anything did."""
+        records: list[tuple[bytes, bytes | None]] = []
+        for message in self._consumer.consume(500, timeout_s):
+            error, offset = message.error(), message.offset()
+            if error is None:
+                key = message.key()
+                assert key is not None, "a control record has a key"
+                assert offset is not None, "a delivered record has an offset"
+                records.append((key, message.value()))
+                self._offset = offset + 1
+            elif error.code() == KafkaError._PARTITION_EOF and offset is not None:
+                self._offset = max(self._offset, offset)
+        replay(self.view, records)
+        return bool(records)
+
+    def close(self) -> None:
+        """Leave the brokers."""
+        self._consumer.close()
+
+
+def fence(client: ClientConfig, incarnation: Incarnation, deadline_s: float = 30.0) -> None:
+    """Make the broker refuse `incarnation`; returns only when its open transaction is settled everywhere.
+
+    Each try is a new throw-away producer with a short, growing timeout: one long call waits out the client's own
+    back-off and takes five times as long.
+    """
+    timeout_s, end = 0.06, time.monotonic() + deadline_s
+    while True:
+        producer = Producer({**COMMON, **client, "transactional.id": incarnation, "retry.backoff.ms": 5, "log_level": 2})
+        try:
+            producer.init_transactions(timeout_s)
+        except KafkaException as error:
+            if time.monotonic() > end:
+                raise BrokerUnavailable(str(client.get("bootstrap.servers")), f"fence {incarnation}", str(error)) from error
+            timeout_s *= 1.5
+        else:
+            return
+
+
+class Leader:
+    """Authority over the plan: whoever initialised `<app>-leader` last may write it."""
+
+    def __init__(self, client: ClientConfig, app: str, deadline_s: float = 30.0) -> None:
+        self._client, self._app = client, app
+        config = {**COMMON, **client, "transactional.id": f"{app}-leader", "transaction.timeout.ms": 10_000, "retry.backoff.ms": 5}
+        self._producer = Producer(config)
+        self._raise_if_fenced(lambda: self._producer.init_transactions(deadline_s))
+
+    def publish(self, *records: tuple[bytes, ControlRecord | None]) -> None:
+        """Write control records in one transaction."""
+        self._raise_if_fenced(self._producer.begin_transaction)
+        for key, record in records:
+            self._producer.produce(control_topic(self._app), encode(record) if record is not None else None, key, 0)
+        self._raise_if_fenced(lambda: self._producer.commit_transaction(30.0))
+
+    def publish_plan(self, plan: Plan) -> None:
+        """Write one plan."""
+        self.publish((PLAN_KEY, plan))
+
+    def _raise_if_fenced(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except KafkaException as error:
+            cause = cast("KafkaError", error.args[0])  # confluent_kafka puts its KafkaError there
+            if cause.fatal() or cause.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED):
+                raise LeaderFenced(self._app) from error
+            raise BrokerUnavailable(str(self._client.get("bootstrap.servers")), "lead the app", str(error)) from error
+
+
+def write_wish(client: ClientConfig, app: str, wish: Wish, deadline_s: float = 10.0) -> None:
+    """Put a person's wish on the control topic, by a plain producer: it must not hold anybody back."""
+    producer = Producer({**COMMON, **client, "acks": "all"})
+    producer.produce(control_topic(app), encode(wish), wish_key(wish), 0)
+    if producer.flush(deadline_s):
+        raise BrokerUnavailable(str(client.get("bootstrap.servers")), "write a wish", "the record was not acknowledged in time")

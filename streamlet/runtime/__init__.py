@@ -1,0 +1,1 @@
+"""The machinery that runs a declared app: task, commit, restore, worker loop."""

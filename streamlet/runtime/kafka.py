@@ -1,0 +1,288 @@
+"""The Kafka client's edge for a worker: the input consumer and the one transactional producer.
+
+Client errors leave this file as one of four things, by what the worker does next: `TransactionAborted` (go back to
+the last commit and on), `ProducerLost` (take a new incarnation), `BrokerUnavailable` (try later), or nothing, when
+the same call was repeated until it succeeded.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol, cast
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from streamlet.changelog.kafka import COMMON, BrokerUnavailable, ClientConfig, consumer_config
+from streamlet.changelog.replay import Partition
+from streamlet.errors import FencedError, RetryError
+from streamlet.ids import Incarnation
+from streamlet.record import Headers
+from streamlet.runtime.incoming import Incoming
+from streamlet.runtime.outbox import Output
+
+log = logging.getLogger("streamlet.kafka")
+
+PRODUCER: Final[dict[str, str | int | float | bool]] = {
+    "partitioner": "murmur2_random",  # where Java's clients put a key
+    "transaction.timeout.ms": 10_000,  # bounds how long a dead worker hides others' records
+    "retry.backoff.ms": 5,  # back-to-back transactions jump from 6 to 100 ms at the default
+    "retry.backoff.max.ms": 200,
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 1_000_000,
+    "queue.buffering.max.kbytes": 262_144,
+    "batch.num.messages": 100_000,
+    "batch.size": 1_000_000,
+}
+_CALL_S: Final = 5.0  # one blocking client call; what can be retried is called again
+_FENCED: Final = frozenset(
+    (
+        KafkaError._FENCED,
+        KafkaError.PRODUCER_FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.UNKNOWN_PRODUCER_ID,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    )
+)
+
+
+class TransactionAborted(RetryError):
+    """The transaction was given up and rolled back: everything since the last commit is to be done again."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"The transaction was aborted ({self.why}). Its input is processed again from the last commit."
+
+
+class ProducerLost(FencedError):
+    """The incarnation cannot write any more: it was fenced, or the outcome of its commit is unknown."""
+
+    def __init__(self, incarnation: Incarnation, why: str) -> None:
+        super().__init__(incarnation, why)
+        self.incarnation, self.why = incarnation, why
+
+    def __str__(self) -> str:
+        return f"The worker {self.incarnation} can no longer write ({self.why}). Its tasks go on under a new id, from the last commit."
+
+
+def cause_of(error: KafkaException) -> KafkaError:
+    """The client's own error inside its exception."""
+    return cast("KafkaError", error.args[0])  # confluent_kafka always puts its KafkaError there
+
+
+class BrokerWatch:
+    """Notes when all brokers are out of reach, and says so once; its writer is the clients' error callback."""
+
+    def __init__(self) -> None:
+        self.down_since: float | None = None
+
+    def on_error(self, error: KafkaError) -> None:
+        """Called by a client on its own thread of control, inside poll or consume."""
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and self.down_since is None:
+            self.down_since = time.monotonic()
+            log.warning("no broker answers; trying on", extra={"reason": error.str()})
+
+    def on_answer(self) -> None:
+        """A broker answered."""
+        if self.down_since is not None:
+            log.info("brokers are back", extra={"away_s": round(time.monotonic() - self.down_since, 1)})
+            self.down_since = None
+
+
+class Fetched(Incoming, Protocol):
+    """A record, or an event about a partition: the client's Message as the worker sees it."""
+
+    def topic(self) -> str | None: ...
+    def partition(self) -> int | None: ...
+    def error(self) -> KafkaError | None: ...
+
+
+class InputConsumer:
+    """Reads the source partitions of a worker's tasks, assigned by hand. Its only user is the worker's loop."""
+
+    def __init__(self, client: ClientConfig, group: str, watch: BrokerWatch) -> None:
+        config = consumer_config(client, group)
+        self._consumer = Consumer({**config, "error_cb": watch.on_error})
+        self._brokers = str(client.get("bootstrap.servers"))
+        self._assigned: set[Partition] = set()
+
+    def committed(self, partitions: Sequence[Partition], deadline_s: float = 60.0) -> dict[Partition, int | None]:
+        """The group's committed next offsets. Waits while a transaction on them is undecided (require-stable)."""
+        end = time.monotonic() + deadline_s
+        while True:
+            try:
+                found = self._consumer.committed([TopicPartition(p.topic, p.number) for p in partitions], 2.0)
+                return {Partition(tp.topic, tp.partition): tp.offset if tp.offset >= 0 else None for tp in _whole(found)}
+            except KafkaException as error:
+                if time.monotonic() > end:
+                    raise BrokerUnavailable(self._brokers, "ask for committed offsets", str(cause_of(error))) from error
+
+    def add(self, positions: Mapping[Partition, int]) -> None:
+        """Begin to read partitions at these offsets."""
+        if positions:
+            self._consumer.incremental_assign([TopicPartition(p.topic, p.number, offset) for p, offset in positions.items()])
+            self._assigned |= positions.keys()
+
+    def remove(self, partitions: Iterable[Partition]) -> None:
+        """Stop reading partitions; what was fetched of them is dropped."""
+        gone = self._assigned & set(partitions)
+        if gone:
+            self._consumer.incremental_unassign([TopicPartition(p.topic, p.number) for p in gone])
+            self._assigned -= gone
+
+    def take(self, most: int, timeout_s: float) -> list[Fetched]:
+        """Records and events that have come: with a timeout of 0 only what is there already."""
+        return cast("list[Fetched]", self._consumer.consume(most, timeout_s))  # the client's Message is one
+
+    def group_metadata(self) -> object:
+        """What a transaction needs to commit offsets for this group."""
+        return self._consumer.consumer_group_metadata()
+
+    def close(self) -> None:
+        """Leave the brokers."""
+        self._consumer.close()
+
+
+def _whole(found: list[TopicPartition]) -> list[TopicPartition]:
+    for tp in found:
+        if tp.error is not None:
+            raise KafkaException(tp.error)
+    return found
+
+
+def is_end(error: KafkaError) -> bool:
+    """Whether an error event only says that the partition's end was reached."""
+    return error.code() == KafkaError._PARTITION_EOF
+
+
+def is_out_of_range(error: KafkaError) -> bool:
+    """Whether an error event says that the position is not in the log."""
+    return error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+
+
+class TransactionalProducer:
+    """The one producer of a worker; its transactional id is the incarnation, initialised once."""
+
+    def __init__(self, client: ClientConfig, incarnation: Incarnation, watch: BrokerWatch, deadline_s: float = 60.0) -> None:
+        self.incarnation = incarnation
+        self._watch = watch
+        self._brokers = str(client.get("bootstrap.servers"))
+        self._producer = Producer({**COMMON, **PRODUCER, **client, "transactional.id": incarnation, "error_cb": watch.on_error})
+        # the client's own hint for headers leaves out sequences, which it takes
+        self._produce = cast(
+            "Callable[[str, bytes | None, bytes | None, int, object, None, int, Headers | None], None]", self._producer.produce
+        )
+        self._retry("begin to write", lambda: self._producer.init_transactions(_CALL_S), deadline_s)
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        self._retry("begin a transaction", self._producer.begin_transaction, _CALL_S)
+
+    def send(self, outputs: Sequence[Output]) -> None:
+        """Queue output records; the client chooses the partition by key, as Java's does."""
+        produce = self._produce
+        for topic, key, value, timestamp, headers in outputs:
+            try:
+                produce(topic, value, key, -1, None, None, timestamp, headers)
+            except BufferError:
+                self._make_room()
+                produce(topic, value, key, -1, None, None, timestamp, headers)
+
+    def send_to(self, topic: str, partition: int, changes: Sequence[tuple[bytes, bytes | None]], on_end: Callable[[int], None]) -> None:
+        """Queue records for one partition; `on_end` hears the next offset behind the last one, once it is acknowledged."""
+        if not changes:
+            return
+        produce = self._producer.produce
+        for key, value in changes[:-1]:
+            try:
+                produce(topic, value, key, partition)
+            except BufferError:
+                self._make_room()
+                produce(topic, value, key, partition)
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            offset = message.offset()
+            if error is None and offset is not None:
+                on_end(offset + 1)
+
+        key, value = changes[-1]
+        try:
+            produce(topic, value, key, partition, delivered)
+        except BufferError:
+            self._make_room()
+            produce(topic, value, key, partition, delivered)
+
+    def send_stamped(self, topic: str, partition: int, records: Sequence[Output], on_end: Callable[[int], None]) -> None:
+        """Like `send_to`, with each record's own timestamp and headers: for repartition topics."""
+        produce = self._produce
+        last = len(records) - 1
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            offset = message.offset()
+            if error is None and offset is not None:
+                on_end(offset + 1)
+
+        for index, (_, key, value, timestamp, headers) in enumerate(records):
+            callback = delivered if index == last else None
+            try:
+                produce(topic, value, key, partition, callback, None, timestamp, headers)
+            except BufferError:
+                self._make_room()
+                produce(topic, value, key, partition, callback, None, timestamp, headers)
+
+    def flush(self) -> None:
+        """Wait until everything queued is acknowledged, so that offsets are known."""
+        end = time.monotonic() + 60.0
+        while self._producer.flush(_CALL_S):
+            if time.monotonic() > end:
+                break  # the commit that follows finds out what is wrong
+
+    def send_offsets(self, positions: Mapping[Partition, int], group_metadata: object) -> None:
+        """Put the input positions into the transaction."""
+        offsets = [TopicPartition(p.topic, p.number, offset) for p, offset in positions.items()]
+        self._retry("send offsets", lambda: self._producer.send_offsets_to_transaction(offsets, group_metadata, _CALL_S), 60.0)
+
+    def commit(self) -> None:
+        """Commit; returns only when the broker has decided."""
+        self._retry("commit", lambda: self._producer.commit_transaction(_CALL_S), 60.0)
+        self._watch.on_answer()
+
+    def abort(self) -> None:
+        """Give the open transaction up."""
+        self._retry("abort", lambda: self._producer.abort_transaction(_CALL_S), 60.0)
+
+    def close(self) -> None:
+        """Drop the client without waiting: what is not committed is not wanted."""
+        self._producer.purge()
+        self._producer.flush(0.1)
+
+    def _make_room(self) -> None:
+        """The queue is full: wait until some of it has left."""
+        end = time.monotonic() + 60.0
+        before = len(self._producer)
+        while len(self._producer) > before * 3 // 4 and time.monotonic() < end:
+            self._producer.poll(0.01)
+
+    def _retry(self, what: str, call: Callable[[], object], deadline_s: float) -> None:
+        """Repeat a call while the client says that it may succeed; else say what the worker has to do."""
+        end = time.monotonic() + deadline_s
+        while True:
+            try:
+                call()
+            except KafkaException as error:
+                cause = cause_of(error)
+                if cause.code() in _FENCED or cause.fatal():
+                    raise ProducerLost(self.incarnation, f"{what}: {cause.str()}") from error
+                if cause.txn_requires_abort():
+                    if what == "abort":
+                        raise ProducerLost(self.incarnation, f"{what}: {cause.str()}") from error
+                    self.abort()
+                    raise TransactionAborted(f"{what}: {cause.str()}") from error
+                if cause.retriable() and time.monotonic() < end:
+                    continue
+                raise ProducerLost(self.incarnation, f"{what} did not finish in {deadline_s:.0f} s: {cause.str()}") from error
+            else:
+                return

@@ -1,0 +1,133 @@
+"""Bringing local copies up to their changelogs, several tasks side by side, in slices between batches.
+
+A small tail is replayed here, a slice at a time, so that running tasks are not disturbed. A large one is read by a
+child process that writes sorted files, which this process only takes in.
+"""
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from streamlet.changelog.bulk import BulkJob, BulkRestore
+from streamlet.changelog.replay import ChangelogGap, Partition, Read, Replay
+from streamlet.ids import StoreName, TaskId
+from streamlet.state.backend import Backend, Batch
+
+log = logging.getLogger("streamlet.restore")
+
+_SLICE_RECORDS: Final = 2000
+BULK_OFFSETS: Final = 50_000  # from here on a child process pays for its start
+_MOST_CHILDREN: Final = 1  # one core is left for running tasks
+
+
+class ReplaySource(Protocol):
+    """Reads changelog partitions in slices: production's is in changelog/kafka.py."""
+
+    def add(self, partition: Partition, offset: int) -> None: ...
+    def remove(self, partition: Partition) -> None: ...
+    def read(self, most: int, timeout_s: float) -> list[Read]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReplay:
+    """The replay of one store of one task into its backend."""
+
+    task: TaskId
+    store: StoreName
+    backend: Backend
+    replay: Replay
+    empty: bool  # no local copy: sorted files may be taken in
+
+
+class Restorer:
+    """Add replays, then drain: each call does a bounded piece of work and names the tasks that are complete."""
+
+    def __init__(self, source: ReplaySource, start_bulk: "StartBulk") -> None:
+        self._source = source
+        self._start_bulk = start_bulk
+        self._following: dict[Partition, StoreReplay] = {}
+        self._queued: list[StoreReplay] = []
+        self._bulk: dict[Partition, tuple[StoreReplay, BulkRestore]] = {}
+        self._left: dict[TaskId, set[StoreName]] = {}
+        self._started = time.monotonic()
+        self.replayed = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is left to do."""
+        return bool(self._left)
+
+    @property
+    def left(self) -> int:
+        """Offsets still to go over all replays."""
+        waiting = [*self._following.values(), *self._queued, *(job for job, _ in self._bulk.values())]
+        return sum(item.replay.left for item in waiting)
+
+    def add(self, task: TaskId, replays: Iterable[StoreReplay]) -> None:
+        """Begin to restore a task; one without stores is complete at the next drain."""
+        self._left[task] = set()
+        for item in replays:
+            self._left[task].add(item.store)
+            if item.empty and item.replay.left >= BULK_OFFSETS:
+                self._queued.append(item)
+            else:
+                self._follow(item)
+
+    def drain(self, timeout_s: float) -> list[TaskId]:
+        """Do one slice of work; the tasks returned are complete."""
+        self._start_children()
+        for item, child in list(self._bulk.values()):
+            if child.poll():
+                del self._bulk[item.replay.partition]
+                self.replayed += child.records
+                item.backend.ingest(item.store, child.files, child.offset)
+                child.close()
+                item.replay.offset = child.offset
+                self._follow(item)  # what came meanwhile
+        if self._following:
+            for read in self._source.read(_SLICE_RECORDS, timeout_s):
+                self._apply(read)
+        done = [task for task, stores in self._left.items() if not stores]
+        for task in done:
+            del self._left[task]
+        return done
+
+    def close(self) -> None:
+        """End what is under way; a later start replays it again."""
+        for _, child in self._bulk.values():
+            child.close()
+        self._bulk.clear()
+
+    def _follow(self, item: StoreReplay) -> None:
+        self._following[item.replay.partition] = item
+        self._source.add(item.replay.partition, item.replay.offset)
+
+    def _start_children(self) -> None:
+        while self._queued and len(self._bulk) < _MOST_CHILDREN:
+            item = self._queued.pop(0)
+            job = BulkJob(item.replay.partition.topic, item.replay.partition.number, item.replay.offset, item.replay.target)
+            self._bulk[item.replay.partition] = (item, self._start_bulk(job))
+
+    def _apply(self, read: Read) -> None:
+        item = self._following.get(read.partition)
+        if item is None:
+            return  # fetched before the partition was let go
+        if read.out_of_range:
+            raise ChangelogGap(read.partition, item.replay.offset)
+        item.replay.feed(read)
+        self.replayed += len(read.records)
+        if read.records or item.replay.done:
+            changes = sorted(dict(read.records).items())
+            item.backend.apply(Batch(changes={item.store: changes}, offsets={item.store: item.replay.offset}))
+        if item.replay.done:
+            self._source.remove(read.partition)
+            del self._following[read.partition]
+            self._left[item.task].discard(item.store)
+
+
+class StartBulk(Protocol):
+    """Starts a child process for one large replay."""
+
+    def __call__(self, job: BulkJob, /) -> BulkRestore: ...

@@ -1,0 +1,345 @@
+"""The worker: one incarnation, its tasks, its consumer and its one transactional producer, in one loop.
+
+A turn of the loop: replay a slice for tasks that are not ready, take what has come, let every task work until the
+commit's deadline, commit when the input is drained or the interval is over, let local writes follow.
+"""
+
+import itertools
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from streamlet.changelog.replay import Partition
+from streamlet.errors import StreamletError
+from streamlet.ids import TaskId
+from streamlet.rebalance.records import OwnKind, WishKind
+from streamlet.rebalance.view import View
+from streamlet.runtime.commit import CommitTopics, Part, commit
+from streamlet.runtime.kafka import Fetched, InputConsumer, TransactionAborted, TransactionalProducer, is_end, is_out_of_range
+from streamlet.runtime.partitioner import Partitioner
+from streamlet.runtime.restoring import Restorer
+from streamlet.runtime.task import GoBack, Phase, Task
+
+log = logging.getLogger("streamlet.worker")
+
+_TAKE: Final = 2000  # records per call: more falls out of the processor's cache
+_IDLE_S: Final = 0.02
+_CONTROL_EVERY_S: Final = 0.05
+_RECORD_EVERY_S: Final = 5.0
+_RECORD_WHEN_IDLE_S: Final = 0.25
+_RECOMMIT_EVERY_S: Final = 6 * 3600.0  # offsets of idle partitions expire otherwise
+_LOCAL_LAG_S: Final = 1.0
+_LOCAL_LAG_BYTES: Final = 32_000_000
+_COMMIT_BYTES: Final = 64_000_000
+
+Clock = Callable[[], float]
+
+
+class Control(Protocol):
+    """The control topic as the worker follows it."""
+
+    @property
+    def view(self) -> View: ...
+    def follow(self, timeout_s: float) -> bool: ...
+
+
+class Observer(Protocol):
+    """Told what happens, for metrics. Called per batch and per commit, never per record."""
+
+    def committed(self, parts: Sequence[Part], took_s: float) -> None: ...
+    def turned(self, tasks: Mapping[TaskId, Task], restorer: Restorer) -> None: ...
+
+
+class Silent:
+    """An observer that keeps nothing."""
+
+    def committed(self, parts: Sequence[Part], took_s: float) -> None: ...
+    def turned(self, tasks: Mapping[TaskId, Task], restorer: Restorer) -> None: ...
+
+
+@dataclass(slots=True)
+class StopRequest:
+    """Set by a signal; looked at between batches."""
+
+    requested: bool = False
+
+
+class OffsetLost(StreamletError):
+    """A task's committed position is not in its source topic any more, or is not known any more."""
+
+    exit_code = 2
+
+    def __init__(self, task: TaskId, partition: Partition, offset: int | None, oldest: int, newest: int) -> None:
+        super().__init__(task, partition, offset, oldest, newest)
+        self.task, self.partition, self.offset, self.oldest, self.newest = task, partition, offset, oldest, newest
+        self.topic = partition.topic
+
+    def __str__(self) -> str:
+        had = "has no committed offset although it ran before" if self.offset is None else f"had to go on at offset {self.offset}"
+        return (
+            f"Task {self.task} stopped: {self.partition} {had}, and the topic now holds {self.oldest} to {self.newest}. "
+            "Records were deleted before they were processed, or offsets expired. Choose: `streamlet reset` starts the app over, or set the "
+            f"group's offset for {self.partition} with Kafka's own tools (earliest = {self.oldest}, latest = {self.newest}) and start again."
+        )
+
+
+class Worker:
+    """The only writer of its tasks. `run` returns when it was asked to stop, and raises when it cannot go on."""
+
+    def __init__(
+        self,
+        *,
+        open_task: Callable[[TaskId], Task | OffsetLost],
+        consumer: InputConsumer,
+        producer: TransactionalProducer,
+        control: Control,
+        restorer: Restorer,
+        topics: CommitTopics,
+        partitioner: Partitioner,
+        commit_interval_s: float,
+        stop: StopRequest,
+        observer: Observer,
+        ends: Callable[[Partition], tuple[int, int]],
+        clock: Clock = time.monotonic,
+        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    ) -> None:
+        self._tasks: dict[TaskId, Task] = {}
+        self._open_task, self._consumer, self._producer, self._control, self._restorer = open_task, consumer, producer, control, restorer
+        self._topics, self._partitioner, self._interval_s, self._stop, self._observer = (
+            topics,
+            partitioner,
+            commit_interval_s,
+            stop,
+            observer,
+        )
+        self._ends, self._clock, self._now_ms = ends, clock, now_ms
+        self._lost: dict[TaskId, OffsetLost] = {}
+        self._by_partition: dict[Partition, Task] = {}
+        self._work_since: float | None = None
+        self._idle_since = clock()
+        self._control_at = 0.0
+        self._recommitted_at = clock()
+        self._answered: list[bytes] = []
+
+    def run(self) -> None:
+        """Work until asked to stop; then the last commit lets every task go."""
+        while not self._stop.requested:
+            self._turn()
+        self._release()
+
+    def _turn(self) -> None:
+        if self._restorer.busy:
+            self._restore()
+        took = self._route(self._take())
+        self._run_tasks()
+        now = self._clock()
+        if self._commit_due(now, drained=not took):
+            self._commit(now)
+        self._write_local()
+        if now - self._control_at >= _CONTROL_EVERY_S:
+            self._control_at = now
+            self._follow_control()
+            self._observer.turned(self._tasks, self._restorer)
+
+    # Input
+
+    def _take(self) -> list[Fetched]:
+        """What has come; waits a moment only where there is nothing else to do."""
+        if any(task.ready for task in self._tasks.values()):
+            return []  # what was fetched comes first
+        messages = self._consumer.take(_TAKE, 0)
+        if not messages and self._work_since is None and not self._restorer.busy:
+            messages = self._consumer.take(1, _IDLE_S)
+            if messages:
+                messages += self._consumer.take(_TAKE - 1, 0)
+        return messages
+
+    def _route(self, messages: list[Fetched]) -> int:
+        """Give records to their tasks, in the runs they came in; how many there were."""
+        if not messages:
+            return 0
+        records = [message for message in messages if message.error() is None]
+        if len(records) != len(messages):
+            for message in messages:
+                if message.error() is not None:
+                    self._event(message)
+        for (topic, number), run in itertools.groupby(records, key=_place):
+            task = self._by_partition.get(Partition(topic, number))
+            if task is not None and task.phase is Phase.RUNNING:
+                task.offer(topic, list(run))
+        return len(records)
+
+    def _event(self, message: Fetched) -> None:
+        """The client's word about a partition."""
+        error, (topic, number) = message.error(), _place(message)
+        task = self._by_partition.get(Partition(topic, number))
+        assert error is not None, "only events come here"
+        if task is None:
+            return
+        if is_end(error):
+            task.inlets[topic].at_end = True
+        elif is_out_of_range(error):
+            inlet = task.inlets[topic]
+            oldest, newest = self._ends(inlet.partition)
+            self._park(task, OffsetLost(task.id, inlet.partition, inlet.position, oldest, newest))
+
+    # Work
+
+    def _run_tasks(self) -> None:
+        now = self._clock()
+        for task in self._tasks.values():
+            if task.phase is not Phase.RUNNING or not task.ready:
+                continue
+            if self._work_since is None:
+                self._work_since = now
+            failure = task.run(self._work_since + self._interval_s)
+            self._heed(task, failure)
+
+    def _heed(self, task: Task, failure: StreamletError | None) -> None:
+        if isinstance(failure, GoBack):
+            self._consumer.remove(task.positions)
+            self._consumer.add(task.positions)
+        elif failure is not None:
+            self._park(task, failure)
+
+    def _park(self, task: Task, failure: StreamletError) -> None:
+        """Stop one task at its record; the others go on. When none is left, the worker ends with the reason."""
+        task.failure = failure
+        task.enter(Phase.PARKED)
+        self._consumer.remove(inlet.partition for inlet in task.inlets.values())
+        task.drop_waiting()
+        self._say_stopped(task.id, failure)
+
+    def _say_stopped(self, task: TaskId, failure: StreamletError) -> None:
+        log.error("task stopped", extra={"task": str(task), "reason": str(failure)}, exc_info=failure.__cause__)
+        if not self._restorer.busy and all(other.phase is Phase.PARKED for other in self._tasks.values()):
+            self._release()
+            raise failure
+
+    # Commit
+
+    def _commit_due(self, now: float, *, drained: bool) -> bool:
+        if self._answered or any(task.phase is Phase.RESTORED for task in self._tasks.values()):
+            return True
+        if self._work_since is None:
+            idle = now - self._idle_since >= _RECORD_WHEN_IDLE_S and any(task.unrecorded for task in self._tasks.values())
+            return idle or now - self._recommitted_at >= _RECOMMIT_EVERY_S
+        if drained and not any(task.ready or task.filling(now) for task in self._tasks.values()):
+            return True
+        return now - self._work_since >= self._interval_s or sum(task.buffered_bytes for task in self._tasks.values()) >= _COMMIT_BYTES
+
+    def _commit(self, now: float) -> None:
+        """All tasks with work, in one transaction; those that are restored claim their task in it."""
+        for task in self._tasks.values():
+            if task.phase is Phase.RUNNING:
+                self._heed(task, task.flush())
+        everything = now - self._recommitted_at >= _RECOMMIT_EVERY_S
+        idle = self._work_since is None
+        claiming = [task for task in self._tasks.values() if task.phase is Phase.RESTORED]
+        working = [
+            task
+            for task in self._tasks.values()
+            if task.phase in (Phase.RUNNING, Phase.PARKED) and (task.has_work or everything or (idle and task.unrecorded))
+        ]
+        parts = [task.part(OwnKind.CLAIM, record=True) for task in claiming]
+        parts += [task.part(None, record=idle or now - task.recorded_at >= _RECORD_EVERY_S) for task in working]
+        if not self._commit_parts([*claiming, *working], parts, now):
+            return
+        for task in claiming:
+            task.enter(Phase.RUNNING)
+            self._consumer.add(task.positions)
+        if everything:
+            self._recommitted_at = now
+
+    def _commit_parts(self, tasks: Sequence[Task], parts: Sequence[Part], now: float) -> bool:
+        """One transaction; if it was aborted, everything since the last one is done again."""
+        began, now_ms = self._clock(), self._now_ms()
+        try:
+            commit(
+                self._producer,
+                parts,
+                self._topics,
+                self._partitioner,
+                incarnation=self._producer.incarnation,
+                group_metadata=self._consumer.group_metadata(),
+                answered=self._answered,
+                now_ms=now_ms,
+            )
+        except TransactionAborted as aborted:
+            log.warning("transaction aborted; its input is processed again", extra={"reason": aborted.why})
+            self._go_back()
+            return False
+        for task, part in zip(tasks, parts, strict=True):
+            task.committed(part, now_ms)
+            if part.record:
+                task.recorded, task.recorded_at = dict(part.positions), now
+        self._answered = []
+        self._work_since, self._idle_since = None, now
+        self._observer.committed(parts, self._clock() - began)
+        return True
+
+    def _go_back(self) -> None:
+        """To the last commit, with every task that runs."""
+        for task in self._tasks.values():
+            if task.phase in (Phase.RUNNING, Phase.PARKED):
+                task.aborted()
+            if task.phase is Phase.RUNNING:
+                self._consumer.remove(task.positions)
+                self._consumer.add(task.positions)
+        self._work_since = None
+
+    def _release(self) -> None:
+        """The last commit: every task is let go at exactly these positions."""
+        for task in self._tasks.values():
+            if task.phase is Phase.RUNNING:
+                task.flush()  # if that fails, the task is let go at its last commit
+        tasks = [task for task in self._tasks.values() if task.phase in (Phase.RUNNING, Phase.PARKED)]
+        if tasks:
+            parts = [task.part(OwnKind.RELEASE, record=True) for task in tasks]
+            self._commit_parts(tasks, parts, self._clock())
+        for task in tasks:
+            task.state.write_local()
+
+    # The rest
+
+    def _restore(self) -> None:
+        for done in self._restorer.drain(0.0 if self._work_since is not None else 0.005):
+            opened = self._open_task(done)
+            if isinstance(opened, OffsetLost):
+                self._lost[done] = opened
+                self._say_stopped(done, opened)
+                continue
+            self._tasks[done] = opened
+            self._by_partition.update({inlet.partition: opened for inlet in opened.inlets.values()})
+            log.info("task restored", extra={"task": str(done), "term": opened.term})
+
+    def _write_local(self) -> None:
+        """Let the local copies follow, at most a second or 32 MB behind."""
+        for task in self._tasks.values():
+            since = task.state.pending_since_ms
+            if since is not None and (self._now_ms() - since >= _LOCAL_LAG_S * 1000 or task.state.pending_bytes >= _LOCAL_LAG_BYTES):
+                task.state.write_local()
+
+    def _follow_control(self) -> None:
+        self._control.follow(0)
+        for subject, wish in list(self._control.view.wishes.items()):
+            del self._control.view.wishes[subject]
+            self._answered.append(f"wish/{subject}".encode())
+            task = self._tasks.get(TaskId.parse(subject))
+            if task is None or task.phase is not Phase.PARKED:
+                continue
+            if wish.kind is WishKind.SKIP:
+                task.skip_one()
+            task.failure = None
+            task.enter(Phase.RUNNING)
+            self._consumer.add(task.positions)
+            log.info("task resumed", extra={"task": subject, "kind": wish.kind.value})
+
+
+def _place(message: Fetched) -> tuple[str, int]:
+    topic, number = message.topic(), message.partition()
+    assert topic is not None, "what a consumer gives has a topic"
+    assert number is not None, "what a consumer gives has a partition"
+    return topic, number

@@ -1,0 +1,1 @@
+"""Topics an app needs: which are there, which are missing, which cannot be used."""

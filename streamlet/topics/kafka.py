@@ -1,0 +1,91 @@
+"""The Kafka client's edge for topics: describe and create."""
+
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future
+from typing import Final, cast
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin._topic import TopicDescription
+from confluent_kafka.cimpl import NewTopic as ClientNewTopic
+
+from streamlet.changelog.kafka import BrokerUnavailable, ClientConfig, admin_client
+from streamlet.topics.facts import NewTopic, TopicFacts
+
+_ABSENT: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+
+
+class Topics:
+    """Asks and tells the brokers about topics."""
+
+    def __init__(self, client: ClientConfig) -> None:
+        self._admin = admin_client(client)
+        self._brokers = str(client.get("bootstrap.servers"))
+
+    def wait_for_broker(self, deadline_s: float) -> None:
+        """Return when a broker answers."""
+        end = time.monotonic() + deadline_s
+        while True:
+            try:
+                self._admin.list_topics(timeout=2.0)
+            except KafkaException as error:
+                if time.monotonic() > end:
+                    raise BrokerUnavailable(self._brokers, "connect", str(error.args[0])) from error
+            else:
+                return
+
+    def describe(self, names: Iterable[str], deadline_s: float = 30.0) -> dict[str, TopicFacts]:
+        """The topics of these that exist."""
+        wanted = sorted(set(names))
+        if not wanted:
+            return {}
+        end = time.monotonic() + deadline_s
+        while True:
+            try:
+                return self._describe(wanted)
+            except KafkaException as error:
+                if time.monotonic() > end:
+                    raise BrokerUnavailable(self._brokers, "describe topics", str(error.args[0])) from error
+
+    def _describe(self, wanted: list[str]) -> dict[str, TopicFacts]:
+        futures = cast("dict[str, Future[TopicDescription]]", self._admin.describe_topics(TopicCollection(wanted), request_timeout=5.0))
+        found: dict[str, TopicFacts] = {}
+        for name, future in futures.items():
+            try:
+                told = future.result()
+            except KafkaException as error:
+                if cast("KafkaError", error.args[0]).code() in _ABSENT:
+                    continue
+                raise
+            found[name] = TopicFacts(name, len(told.partitions), str(told.topic_id))
+        return found
+
+    def create(self, topics: Iterable[NewTopic], deadline_s: float = 30.0) -> None:
+        """Create topics and wait until the brokers know them; one that exists already is fine."""
+        new = list(topics)
+        if not new:
+            return
+        request = [ClientNewTopic(topic.name, topic.partitions, config=dict(topic.config)) for topic in new]
+        for future in cast("dict[str, Future[None]]", self._admin.create_topics(request, operation_timeout=deadline_s)).values():
+            try:
+                future.result()
+            except KafkaException as error:
+                if cast("KafkaError", error.args[0]).code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise BrokerUnavailable(self._brokers, "create topics", str(error.args[0])) from error
+        names = {topic.name for topic in new}
+        end = time.monotonic() + deadline_s
+        while set(self.describe(names)) != names:
+            if time.monotonic() > end:
+                raise BrokerUnavailable(self._brokers, "create topics", f"{', '.join(sorted(names))} did not appear in {deadline_s:.0f} s")
+
+    def delete(self, names: Iterable[str], deadline_s: float = 30.0) -> None:
+        """Delete topics; one that is not there is fine."""
+        wanted = sorted(set(names))
+        if not wanted:
+            return
+        for future in cast("dict[str, Future[None]]", self._admin.delete_topics(wanted, operation_timeout=deadline_s)).values():
+            try:
+                future.result()
+            except KafkaException as error:
+                if cast("KafkaError", error.args[0]).code() not in _ABSENT:
+                    raise BrokerUnavailable(self._brokers, "delete topics", str(error.args[0])) from error
