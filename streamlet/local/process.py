@@ -41,10 +41,12 @@ def identify(pid: int) -> ProcessId:
 
 
 def is_alive(process: ProcessId) -> bool:
-    """True while this very process runs; a zombie does not."""
+    """True while this very process runs, or is still dying: a zombie with other threads left holds files and ports."""
     try:
         found = psutil.Process(process.pid)
-        return abs(found.create_time() - process.started) < 0.05 and found.status() != psutil.STATUS_ZOMBIE
+        if abs(found.create_time() - process.started) >= 0.05:
+            return False
+        return found.status() != psutil.STATUS_ZOMBIE or found.num_threads() > 1
     except psutil.NoSuchProcess:
         return False
 
