@@ -30,13 +30,16 @@ from streamlet.codecs.avro_bounds import bounds_check
 from streamlet.codecs.avro_schema import derive_schema
 from streamlet.codecs.codec import BoundCodec, nothing_to_prepare
 from streamlet.codecs.errors import DecodeError, EncodeError, UnsupportedType, shown
-from streamlet.codecs.hints import items_of, name_of
+from streamlet.codecs.hints import name_of
+from streamlet.codecs.leaves import leaf_search
 from streamlet.codecs.models import has_models
 from streamlet.codecs.registry import BadSchema, Registry, UnknownSchemaId
+from streamlet.codecs.structure import shape_of
 from streamlet.codecs.structured import guarded
 
 _CONFLUENT: Final = struct.Struct(">bI")
 _SINGLE_OBJECT: Final = b"\xc3\x01"
+_TIMES: Final = (msgspec.inspect.DateTimeType, msgspec.inspect.TimeType)
 _SCHEMAS_KEPT: Final = 1_000
 
 
@@ -138,16 +141,17 @@ class _Value:
         has_dates = not is_given or any(f'"{kind}' in logical for kind in ("timestamp-", "local-timestamp-", "date", "time-"))
         native: tuple[type, ...] = (bytes, bytearray, dt.datetime, dt.date, dt.time) if has_dates else (bytes, bytearray)
         self.native = (*native, Decimal) if '"decimal"' in logical else native
-        self.looks_at_times = '"local-timestamp-' not in own.text and ('"timestamp-' in own.text or '"time-' in own.text)
+        knows_zones = '"local-timestamp-' not in own.text and ('"timestamp-' in own.text or '"time-' in own.text)
+        self.has_doubtful_time = leaf_search(shape_of(hint), _TIMES, _is_doubtful_time) if knows_zones else None
 
     def write(self, header: bytes, value: object) -> bytes:
         plain = msgspec.to_builtins(value, builtin_types=self.native, str_keys=True)
         try:
-            msgspec.convert(plain, self.hint, builtin_types=self.native, str_keys=True)
+            msgspec.convert(plain, self.hint, builtin_types=self.native, str_keys=True)  # a text is no datetime here
         except msgspec.ValidationError as error:
             raise EncodeError(self.declared, shown(value), str(error)) from error
-        if self.looks_at_times:
-            _refuse_doubtful_times(plain, self.declared)
+        if self.has_doubtful_time is not None and self.has_doubtful_time(value):
+            raise EncodeError(self.declared, shown(value), "a datetime needs a time zone (tzinfo=), and a time of day must have none")
         if self.is_given:
             fastavro.validate(plain, self.own.schema, raise_errors=True)
         out = BytesIO()
@@ -161,7 +165,7 @@ class _Value:
     def reader_for(self, writer: _Parsed) -> ReadValue:
         """A function that reads what was written with another schema (or our own) into the declared type."""
         read, convert = _read, msgspec.convert
-        hint, declared, native, check = self.hint, self.declared, self.native, writer.check
+        hint, declared, check = self.hint, self.declared, writer.check
         written, wanted = writer.schema, None if writer.canonical == self.own.canonical else self.own.schema
         if wanted is None:
             written = self.own.schema  # the canonical form leaves out logical types: ours say what the declared type needs
@@ -174,7 +178,7 @@ class _Value:
             plain = read(source, written, wanted)
             if source.tell() != len(data):
                 raise DecodeError(declared, f"{len(data) - source.tell()} bytes are left after the value")
-            return convert(plain, hint, builtin_types=native, str_keys=True)
+            return convert(plain, hint, str_keys=True)
 
         return read_value
 
@@ -247,13 +251,8 @@ def _text_of(source: SchemaSource, subject: str) -> str:
     return _Parsed.of(text, subject).text
 
 
-def _refuse_doubtful_times(plain: object, declared: str) -> None:
+def _is_doubtful_time(leaf: object) -> bool:
     """A datetime without a zone would be taken as the machine's local time; a time with one would lose it."""
-    stack = [plain]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, dt.datetime) and item.tzinfo is None:
-            raise EncodeError(declared, shown(item), "it has no time zone; say which with tzinfo=")
-        if isinstance(item, dt.time) and item.tzinfo is not None:
-            raise EncodeError(declared, shown(item), "Avro's time has no zone; use a datetime")
-        stack.extend(items_of(item))
+    if isinstance(leaf, dt.datetime):
+        return leaf.tzinfo is None
+    return isinstance(leaf, dt.time) and leaf.tzinfo is not None

@@ -8,7 +8,7 @@ writing is told in `admission`; JSON has no NaN and no infinity, so these are re
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import cast
 
 import msgspec
 from msgspec import inspect
@@ -16,9 +16,10 @@ from msgspec import inspect
 from streamlet.codecs.admission import Admission, admission
 from streamlet.codecs.codec import BoundCodec
 from streamlet.codecs.errors import EncodeError, UnsupportedType, shown
-from streamlet.codecs.hints import items_of, name_of
+from streamlet.codecs.hints import name_of
+from streamlet.codecs.leaves import Search, leaf_search
 from streamlet.codecs.models import has_models, model_codec
-from streamlet.codecs.structure import fingerprint_of, parts_of, shape_of
+from streamlet.codecs.structure import fingerprint_of, shape_of
 
 Encode = Callable[[object], bytes]
 Decode = Callable[[bytes], object]
@@ -35,7 +36,8 @@ class Json:
         shape, declared = shape_of(hint), name_of(hint)
         raw = msgspec.json.Encoder().encode
         decode = _decoder(msgspec.json.Decoder, hint)
-        encode = _finite(raw, declared) if any(isinstance(part, _MAY_BE_FLOAT) for part in parts_of(shape)) else raw
+        has_no_number = leaf_search(shape, (inspect.FloatType,), _is_no_number)
+        encode = raw if has_no_number is None else _finite(raw, has_no_number, declared)
         return BoundCodec(guarded(encode, decode, admission(hint), declared), decode, f"json {declared} {fingerprint_of(shape)}", declared)
 
 
@@ -51,9 +53,6 @@ class Msgpack:
         raw = msgspec.msgpack.Encoder().encode
         decode = _decoder(msgspec.msgpack.Decoder, hint)
         return BoundCodec(guarded(raw, decode, admission(hint), declared), decode, f"msgpack {declared} {fingerprint_of(shape)}", declared)
-
-
-_MAY_BE_FLOAT: Final = (inspect.FloatType, inspect.AnyType, inspect.CustomType)
 
 
 def _decoder(make: Callable[[object], object], hint: object) -> Decode:
@@ -83,23 +82,17 @@ def guarded(encode: Encode, decode: Decode, admitted: Admission, declared: str) 
     return encode_admitted
 
 
-def _finite(encode: Encode, declared: str) -> Encode:
+def _finite(encode: Encode, has_no_number: Search, declared: str) -> Encode:
     """Refuse NaN and infinity: msgspec writes them as null, so a null in the bytes asks for a closer look at the value."""
 
     def encode_finite(value: object) -> bytes:
         data = encode(value)
-        if b"null" in data and _has_no_number(msgspec.to_builtins(value)):
+        if b"null" in data and has_no_number(value):
             raise EncodeError(declared, shown(value), 'JSON has no NaN and no infinity; use None, or codec="msgpack"')
         return data
 
     return encode_finite
 
 
-def _has_no_number(value: object) -> bool:
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, float) and not math.isfinite(item):
-            return True
-        stack.extend(items_of(item))
-    return False
+def _is_no_number(leaf: object) -> bool:
+    return isinstance(leaf, float) and not math.isfinite(leaf)
