@@ -46,6 +46,7 @@ V4 = TypeVar("V4")
 M = TypeVar("M")
 S = TypeVar("S", bound=State)
 
+AnySource = Topic[Any, Any] | Handler[..., Any, Any]
 To = Topic[K2, V2] | tuple[Topic[K2, V2], ...]
 Guarantee = Literal["exactly-once", "at-least-once"]
 _AT_ONCE: Final = milliseconds(0)
@@ -153,7 +154,24 @@ class App:
         self, source: Topic[K, V], second: Topic[K, V3], third: Topic[K, V4], /, **options: Unpack[ProcessOptions]
     ) -> Step[K, V | V3 | V4]: ...
     @overload
-    def process(self, *sources: Topic[Any, Any] | Handler[..., Any, Any], **options: Unpack[ProcessOptions]) -> Step[Any, Any]: ...
+    def process(
+        self,
+        source: Topic[K, Any],
+        second: Topic[K, Any],
+        third: Topic[K, Any],
+        fourth: Topic[K, Any],
+        /,
+        *more: Topic[K, Any],
+        **options: Unpack[ProcessOptions],
+    ) -> Step[K, Any]: ...
+    @overload
+    def process(
+        self, source: Handler[..., Any, Any], second: AnySource, /, *more: AnySource, **options: Unpack[ProcessOptions]
+    ) -> Step[Any, Any]: ...
+    @overload
+    def process(
+        self, source: Topic[Any, Any], second: Handler[..., Any, Any], /, *more: AnySource, **options: Unpack[ProcessOptions]
+    ) -> Step[Any, Any]: ...
     @overload
     def process(self, source: Topic[K, V], /, *, to: To[K2, V2], **options: Unpack[ProcessOptions]) -> StepTo[K, V, K2, V2]: ...
     @overload
@@ -182,7 +200,29 @@ class App:
     ) -> StepTo[K, V | V3 | V4, K2, V2]: ...
     @overload
     def process(
-        self, *sources: Topic[Any, Any] | Handler[..., Any, Any], to: To[K2, V2], **options: Unpack[ProcessOptions]
+        self,
+        source: Topic[K, Any],
+        second: Topic[K, Any],
+        third: Topic[K, Any],
+        fourth: Topic[K, Any],
+        /,
+        *more: Topic[K, Any],
+        to: To[K2, V2],
+        **options: Unpack[ProcessOptions],
+    ) -> StepTo[K, Any, K2, V2]: ...
+    @overload
+    def process(
+        self, source: Handler[..., Any, Any], second: AnySource, /, *more: AnySource, to: To[K2, V2], **options: Unpack[ProcessOptions]
+    ) -> StepTo[Any, Any, K2, V2]: ...
+    @overload
+    def process(
+        self,
+        source: Topic[Any, Any],
+        second: Handler[..., Any, Any],
+        /,
+        *more: AnySource,
+        to: To[K2, V2],
+        **options: Unpack[ProcessOptions],
     ) -> StepTo[Any, Any, K2, V2]: ...
     def process(
         self,
@@ -218,7 +258,24 @@ class App:
         self, source: Topic[K, V], second: Topic[K, V3], third: Topic[K, V4], /, **options: Unpack[BatchOptions]
     ) -> BatchStep[K, V | V3 | V4]: ...
     @overload
-    def batch(self, *sources: Topic[Any, Any] | Handler[..., Any, Any], **options: Unpack[BatchOptions]) -> BatchStep[Any, Any]: ...
+    def batch(
+        self,
+        source: Topic[K, Any],
+        second: Topic[K, Any],
+        third: Topic[K, Any],
+        fourth: Topic[K, Any],
+        /,
+        *more: Topic[K, Any],
+        **options: Unpack[BatchOptions],
+    ) -> BatchStep[K, Any]: ...
+    @overload
+    def batch(
+        self, source: Handler[..., Any, Any], second: AnySource, /, *more: AnySource, **options: Unpack[BatchOptions]
+    ) -> BatchStep[Any, Any]: ...
+    @overload
+    def batch(
+        self, source: Topic[Any, Any], second: Handler[..., Any, Any], /, *more: AnySource, **options: Unpack[BatchOptions]
+    ) -> BatchStep[Any, Any]: ...
     @overload
     def batch(self, source: Topic[K, V], /, *, to: To[K2, V2], **options: Unpack[BatchOptions]) -> BatchStepTo[K, V, K2, V2]: ...
     @overload
@@ -247,7 +304,23 @@ class App:
     ) -> BatchStepTo[K, V | V3 | V4, K2, V2]: ...
     @overload
     def batch(
-        self, *sources: Topic[Any, Any] | Handler[..., Any, Any], to: To[K2, V2], **options: Unpack[BatchOptions]
+        self,
+        source: Topic[K, Any],
+        second: Topic[K, Any],
+        third: Topic[K, Any],
+        fourth: Topic[K, Any],
+        /,
+        *more: Topic[K, Any],
+        to: To[K2, V2],
+        **options: Unpack[BatchOptions],
+    ) -> BatchStepTo[K, Any, K2, V2]: ...
+    @overload
+    def batch(
+        self, source: Handler[..., Any, Any], second: AnySource, /, *more: AnySource, to: To[K2, V2], **options: Unpack[BatchOptions]
+    ) -> BatchStepTo[Any, Any, K2, V2]: ...
+    @overload
+    def batch(
+        self, source: Topic[Any, Any], second: Handler[..., Any, Any], /, *more: AnySource, to: To[K2, V2], **options: Unpack[BatchOptions]
     ) -> BatchStepTo[Any, Any, K2, V2]: ...
     def batch(
         self,

@@ -36,9 +36,9 @@ class Step(Generic[K, V]):
         self._register = register
 
     @overload
-    def __call__(self, function: Callable[Concatenate[Record[K, V], P], R], /) -> Handler[Concatenate[Record[K, V], P], R, K]: ...
-    @overload
     def __call__(self, function: Callable[Concatenate[V, P], R], /) -> Handler[Concatenate[V, P], R, K]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Record[K, V], P], R], /) -> Handler[Concatenate[Record[K, V], P], R, K]: ...
     def __call__(self, function: Callable[..., Any], /) -> Handler[..., Any, Any]:
         """Declare the function as a handler."""
         return self._register(function, sys._getframe(1).f_locals)
