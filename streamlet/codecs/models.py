@@ -1,12 +1,13 @@
 """Pydantic models, read by their own validators and written by their own serializers, where pydantic is installed.
 
 A model is a model to the last corner: aliases, validators and custom serializers apply. Fields are written under their
-aliases, since that is the name they are read by. Models are recognised without importing pydantic, so apps that use none
+aliases, since that is the name they are read by; the first value written is read back, to be sure of it. Models are recognised without importing pydantic, so apps that use none
 never load it.
 """
 
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from typing import Literal, cast, get_args
 
@@ -14,7 +15,7 @@ import msgspec
 
 from streamlet.codecs.codec import BoundCodec
 from streamlet.codecs.errors import DecodeError, EncodeError, UnsupportedType, shown
-from streamlet.codecs.hints import is_list, name_of
+from streamlet.codecs.hints import is_list, items_of, name_of
 
 
 def has_models(hint: object) -> bool:
@@ -44,8 +45,24 @@ def model_codec(hint: object, form: Literal["json", "msgpack"]) -> BoundCodec[ob
         if not is_instance(value, strict=True):
             raise EncodeError(declared, shown(value), f"it is not {declared}")
         if form == "json":
-            return to_json(value, by_alias=True, round_trip=True, warnings="error")
-        return msgspec.msgpack.encode(to_python(value, mode="json", by_alias=True, round_trip=True, warnings="error"))
+            data = to_json(value, by_alias=True, round_trip=True, warnings="error")
+            if b"null" in data and _has_no_number(to_python(value)):
+                raise EncodeError(declared, shown(value), 'JSON has no NaN and no infinity; use None, or codec="msgpack"')
+        else:
+            data = msgspec.msgpack.encode(to_python(value, mode="json", by_alias=True, round_trip=True, warnings="error"))
+        if not proven:
+            prove(value, data)
+        return data
+
+    proven: list[bool] = []  # filled by the first value that reads back: aliases and serializers are the same for all
+
+    def prove(value: object, data: bytes) -> None:
+        try:
+            read(data)
+        except ValueError as error:
+            reason = f"it cannot be read back as {declared}, whose validation and serialization aliases differ ({error})"
+            raise EncodeError(declared, shown(value), reason) from error
+        proven.append(True)
 
     def decode(data: bytes) -> object:
         try:
@@ -59,6 +76,16 @@ def model_codec(hint: object, form: Literal["json", "msgpack"]) -> BoundCodec[ob
 def _msgpack_reader(validate: Callable[[object], object]) -> Callable[[bytes], object]:
     unpack = msgspec.msgpack.Decoder().decode
     return lambda data: validate(unpack(data))
+
+
+def _has_no_number(value: object) -> bool:
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, float) and not math.isfinite(item):
+            return True
+        stack.extend(items_of(item))
+    return False
 
 
 def _bare(schema: object) -> object:

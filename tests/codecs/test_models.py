@@ -71,3 +71,25 @@ def test_the_description_ignores_prose():
         sku: str
 
     assert codec_for(Item).describe() == first
+
+
+class Sized(pydantic.BaseModel):
+    size: float | None
+    note: str | None = None
+
+
+class OneWay(pydantic.BaseModel):
+    size: int = pydantic.Field(validation_alias="inputSize")
+
+
+def test_a_number_that_json_lacks_is_refused_and_null_is_not():
+    codec = codec_for(Sized)
+
+    assert codec.encode(Sized(size=None)) == b'{"size":null,"note":null}'
+    with pytest.raises(EncodeError, match="NaN"):
+        codec.encode(Sized(size=float("nan")))
+
+
+def test_a_model_that_cannot_read_what_it_writes_is_refused():
+    with pytest.raises(EncodeError, match="aliases differ"):
+        codec_for(OneWay).encode(OneWay(inputSize=3))
