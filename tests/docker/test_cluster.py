@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]  # public, but its stubs do not say so
 from testcontainers.compose import DockerCompose
 
@@ -62,10 +62,10 @@ def test_a_new_topic_is_on_three_brokers_and_wants_two_in_sync(bootstrap: str, u
 
     topic = create_topic(admin, unique)
 
-    partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    assert [sorted(partition.replicas) for partition in partitions.values()] == [[1, 2, 3]] * 3
-    assert admin.describe_configs([resource])[resource].result(10)["min.insync.replicas"].value == "2"
+    described = eventually(lambda: admin.list_topics(topic, timeout=10).topics[topic].partitions, within_s=60)
+    min_in_sync = eventually(lambda: setting_of(admin, topic, "min.insync.replicas"), within_s=60)
+    assert [sorted(partition.replicas) for partition in described.values()] == [[1, 2, 3]] * 3
+    assert min_in_sync == "2"
 
 
 def test_a_committed_transaction_is_read_and_an_aborted_one_is_not(bootstrap: str, unique: str) -> None:
@@ -134,9 +134,21 @@ def compose(*arguments: str) -> None:
 
 
 def create_topic(admin: AdminClient, name: str) -> str:
-    """A topic by the cluster's defaults, three partitions."""
+    """A topic by the cluster's defaults, three partitions; returns when a broker shows them."""
     admin.create_topics([NewTopic(name, num_partitions=3)])[name].result(30)
+    eventually(lambda: len(admin.list_topics(name, timeout=10).topics[name].partitions) == 3, within_s=60, what=f"topic {name}")
     return name
+
+
+def setting_of(admin: AdminClient, topic: str, name: str) -> str | None:
+    """The value in force; None while the broker that was asked does not know the topic yet."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    try:
+        return str(admin.describe_configs([resource])[resource].result(30)[name].value)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise
+        return None
 
 
 def transactional_producer(bootstrap: str, name: str) -> Producer:
