@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from streamlet import __version__
-from streamlet.cli import demo, kafka, topology
+from streamlet.cli import demo, kafka, run, topology
 from streamlet.errors import StreamletError
 
 cli = typer.Typer(
@@ -17,6 +17,7 @@ cli = typer.Typer(
 )
 cli.add_typer(kafka.app)
 cli.command()(demo.demo)
+cli.command()(run.run)
 cli.command()(topology.topology)
 
 

@@ -41,6 +41,15 @@ class StoreReplay:
     empty: bool  # no local copy: sorted files may be taken in
 
 
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A task whose copy is complete, and what that took."""
+
+    task: TaskId
+    records: int
+    took_s: float
+
+
 class Restorer:
     """Add replays, then drain: each call does a bounded piece of work and names the tasks that are complete."""
 
@@ -51,8 +60,8 @@ class Restorer:
         self._queued: list[StoreReplay] = []
         self._bulk: dict[Partition, tuple[StoreReplay, BulkRestore]] = {}
         self._left: dict[TaskId, set[StoreName]] = {}
-        self._started = time.monotonic()
-        self.replayed = 0
+        self._replayed: dict[TaskId, int] = {}
+        self._began: dict[TaskId, float] = {}
 
     @property
     def busy(self) -> bool:
@@ -67,7 +76,7 @@ class Restorer:
 
     def add(self, task: TaskId, replays: Iterable[StoreReplay]) -> None:
         """Begin to restore a task; one without stores is complete at the next drain."""
-        self._left[task] = set()
+        self._left[task], self._replayed[task], self._began[task] = set(), 0, time.monotonic()
         for item in replays:
             self._left[task].add(item.store)
             if item.empty and item.replay.left >= BULK_OFFSETS:
@@ -75,13 +84,13 @@ class Restorer:
             else:
                 self._follow(item)
 
-    def drain(self, timeout_s: float) -> list[TaskId]:
+    def drain(self, timeout_s: float) -> list[Restored]:
         """Do one slice of work; the tasks returned are complete."""
         self._start_children()
         for item, child in list(self._bulk.values()):
             if child.poll():
                 del self._bulk[item.replay.partition]
-                self.replayed += child.records
+                self._replayed[item.task] += child.records
                 item.backend.ingest(item.store, child.files, child.offset)
                 child.close()
                 item.replay.offset = child.offset
@@ -90,9 +99,11 @@ class Restorer:
             for read in self._source.read(_SLICE_RECORDS, timeout_s):
                 self._apply(read)
         done = [task for task, stores in self._left.items() if not stores]
-        for task in done:
-            del self._left[task]
-        return done
+        return [self._finish(task) for task in done]
+
+    def _finish(self, task: TaskId) -> Restored:
+        del self._left[task]
+        return Restored(task, self._replayed.pop(task), time.monotonic() - self._began.pop(task))
 
     def close(self) -> None:
         """End what is under way; a later start replays it again."""
@@ -117,7 +128,7 @@ class Restorer:
         if read.out_of_range:
             raise ChangelogGap(read.partition, item.replay.offset)
         item.replay.feed(read)
-        self.replayed += len(read.records)
+        self._replayed[item.task] += len(read.records)
         if read.records or item.replay.done:
             changes = sorted(dict(read.records).items())
             item.backend.apply(Batch(changes={item.store: changes}, offsets={item.store: item.replay.offset}))

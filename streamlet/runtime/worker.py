@@ -305,15 +305,16 @@ class Worker:
     # The rest
 
     def _restore(self) -> None:
-        for done in self._restorer.drain(0.0 if self._work_since is not None else 0.005):
-            opened = self._open_task(done)
+        for restored in self._restorer.drain(0.0 if self._work_since is not None else 0.005):
+            opened = self._open_task(restored.task)
             if isinstance(opened, OffsetLost):
-                self._lost[done] = opened
-                self._say_stopped(done, opened)
+                self._lost[restored.task] = opened
+                self._say_stopped(restored.task, opened)
                 continue
-            self._tasks[done] = opened
+            self._tasks[restored.task] = opened
             self._by_partition.update({inlet.partition: opened for inlet in opened.inlets.values()})
-            log.info("task restored", extra={"task": str(done), "term": opened.term})
+            facts = {"task": str(restored.task), "term": opened.term, "records": restored.records, "took_s": round(restored.took_s, 3)}
+            log.info("task restored", extra=facts)
 
     def _write_local(self) -> None:
         """Let the local copies follow, at most a second or 32 MB behind."""
