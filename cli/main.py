@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from streamlet import __version__
-from streamlet.cli import demo, kafka, run, topology
+from streamlet.cli import demo, doctor, kafka, run, topology
 from streamlet.errors import StreamletError
 
 cli = typer.Typer(
@@ -19,6 +19,7 @@ cli.add_typer(kafka.app)
 cli.command()(demo.demo)
 cli.command()(run.run)
 cli.command()(topology.topology)
+cli.command()(doctor.doctor)
 
 
 def _print_version(wanted: bool) -> None:
