@@ -87,12 +87,12 @@ def install_project(extras: list[str]) -> None:
     project = VENV / "project"
     if not is_stamped(dependencies, wanted_packages()):
         say(f"installing {what} (a few minutes the first time)")
-        pip("install", "--quiet", "--editable", what)
+        pip("install", "--quiet", "--editable", what, *read_project()["build-system"]["requires"])
         dependencies.write_text(wanted_packages())
         project.write_text(project_layout())
     elif not is_stamped(project, project_layout()):
         say("pyproject.toml has changed, installing the project again")
-        pip("install", "--quiet", "--no-deps", "--editable", ".")
+        pip("install", "--quiet", "--no-deps", "--no-build-isolation", "--editable", ".")  # needs no network
         project.write_text(project_layout())
 
 
@@ -122,7 +122,8 @@ def is_stamped(stamp: Path, fingerprint: str) -> bool:
 def wanted_packages() -> str:
     """Changes when other packages are wanted from the index."""
     project = read_project()["project"]
-    return fingerprint(f"{project['requires-python']} {project['dependencies']} {project['optional-dependencies']}")
+    build = read_project()["build-system"]["requires"]
+    return fingerprint(f"{project['requires-python']} {project['dependencies']} {project['optional-dependencies']} {build}")
 
 
 def project_layout() -> str:

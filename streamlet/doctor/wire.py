@@ -13,8 +13,20 @@ UNSUPPORTED_VERSION: Final = 35
 LARGEST_ANSWER: Final = 1_000_000
 _CORRELATION: Final = 0x5EED
 _RELEASES: Final = {  # first metadata.version level of each release
-    **{1: "3.0", 2: "3.1", 3: "3.2", 4: "3.3", 8: "3.4", 9: "3.5", 12: "3.6", 15: "3.7", 20: "3.8", 21: "3.9"},
-    **{22: "4.0", 26: "4.1", 28: "4.2", 30: "4.3"},
+    1: "3.0",
+    2: "3.1",
+    3: "3.2",
+    4: "3.3",
+    8: "3.4",
+    9: "3.5",
+    12: "3.6",
+    15: "3.7",
+    20: "3.8",
+    21: "3.9",
+    22: "4.0",
+    26: "4.1",
+    28: "4.2",
+    30: "4.3",
 }
 _NEWEST_KNOWN: Final = 30  # the last level of release 4.3
 
