@@ -83,12 +83,13 @@ def make_venv() -> None:
 def install_project(extras: list[str]) -> None:
     """Install the project, editable: with its dependencies when those have changed, else only when it has moved."""
     what = f".[{','.join(extras)}]"
-    dependencies = VENV / f"dependencies-{'-'.join(extras)}"
+    dependencies = [VENV / f"dependencies-{extra}" for extra in extras]
     project = VENV / "project"
-    if not is_stamped(dependencies, wanted_packages()):
+    if not all(is_stamped(stamp, wanted_packages()) for stamp in dependencies):
         say(f"installing {what} (a few minutes the first time)")
         pip("install", "--quiet", "--editable", what, *read_project()["build-system"]["requires"])
-        dependencies.write_text(wanted_packages())
+        for stamp in dependencies:
+            stamp.write_text(wanted_packages())
         project.write_text(project_layout())
     elif not is_stamped(project, project_layout()):
         say("pyproject.toml has changed, installing the project again")
