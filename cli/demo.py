@@ -143,8 +143,7 @@ def _line(tally: Tally, elapsed: float) -> Text:
     median, high = tally.percentiles
     return Text.assemble(
         ("● ", "green"),
-        f"{elapsed:5.0f} s   sent {tally.sent:>7}   received {tally.received:>7}   ",
-        f"way through the broker {median:5.1f} ms (99 % {high:5.1f} ms)   ",
+        f"{elapsed:4.0f} s  sent {tally.sent:>6}  received {tally.received:>6}  {median:.1f} ms (99 %: {high:.1f})  ",
         (tally.last, "bold cyan"),
-        ("   Ctrl-C ends", "dim"),
+        ("  Ctrl-C ends", "dim"),
     )
