@@ -61,6 +61,7 @@ class Entries:
         "hits",
         "journal",
         "misses",
+        "noted",
         "order",
         "pending",
         "store",
@@ -79,6 +80,7 @@ class Entries:
         self.order: list[bytes] | None = None  # keys of dirty and pending, sorted, from the first scan on; may name keys that left
         self.fresh: list[bytes] = []  # keys that `order` lacks
         self.handed: list[tuple[bytes, object, bytes]] | None = [] if checking else None  # (key, object, its bytes) given to handlers
+        self.noted = True  # all changes come through `write`, so `order` can be kept up; a Value changes `dirty` itself
         self.closed = False
         self.hits = 0
         self.misses = 0
@@ -221,7 +223,8 @@ class Entries:
     def _sorted_keys(self) -> list[bytes]:
         order, fresh = self.order, self.fresh
         if order is None:
-            self.order = order = sorted({*self.dirty, *self.pending})
+            order = sorted({*self.dirty, *self.pending})
+            self.order = order if self.noted else None
         elif len(fresh) > 32:
             self.order = order = sorted({*order, *fresh})
         else:

@@ -3,7 +3,6 @@
 Iteration shows the map as it was when it began: changing the map meanwhile is allowed and does not show.
 """
 
-import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, Self, TypeVar, cast, overload
 
@@ -11,7 +10,7 @@ from streamlet.state.collection import Collection, Spot
 from streamlet.state.errors import BadDeclaration
 from streamlet.state.handle import Fixed, lone_entries
 from streamlet.state.keys import KeyCodec, after, loose_key_codec, split
-from streamlet.state.values import ABSENT, loose_value_codec
+from streamlet.state.values import ABSENT, loose_value_codec, plus
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -93,7 +92,7 @@ class Map(Collection, Generic[K, V]):
         entries = self._entries
         key = self._prefix() + self._field.part(field)
         held = entries.read(key)
-        value = cast("object", amount if held is ABSENT else operator.add(entries.give(key, held), amount))
+        value = amount if held is ABSENT else plus(entries.give(key, held), amount)
         held = entries.codec.hold(entries.store, value)
         entries.write(key, held)
         return cast("V", held if entries.codec.frozen else value)

@@ -51,6 +51,7 @@ class Store:
         self.layers: deque[Layer] = deque()
         codec = presence_codec() if spec.kind is Kind.SET else value_codec(spec.value, spec.codec, checking=checking)
         self.entries = Entries(spec.name, codec, backend, journal, self.pending, checking=checking)
+        self.entries.noted = spec.kind is not Kind.VALUE
         self.headers: Entries | None = None
         if spec.kind is Kind.LOG:
             self.headers = Entries(spec.name, value_codec(tuple[int, int]), backend, journal, self.pending, checking=False)
