@@ -4,9 +4,6 @@ The app counts words by key behind a repartition topic. Whatever happens to its 
 1, 2, 3 … without a gap or a repetition, and every copy of the state must hold the last of them.
 """
 
-import json
-import os
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
