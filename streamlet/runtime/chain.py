@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from streamlet.codecs import BoundCodec
+from streamlet.codecs import BoundCodec, explain_encode
 from streamlet.context import Context
 from streamlet.errors import StreamletError
 from streamlet.output import OutputKind
@@ -94,14 +94,17 @@ def _compile_direct(node: Node, key_codec: AnyCodec | None, bindings: Bindings) 
         return None
     if _key_bytes_encoder(node.to[0].key_codec, key_codec) is not None:
         return None
-    function, append = node.handler.function, bindings.outbox.records.append
-    topic, encode = node.to[0].name, node.to[0].value_codec.encode
+    function, append, codec = node.handler.function, bindings.outbox.records.append, node.to[0].value_codec
+    topic, encode = node.to[0].name, codec.encode
     arguments = [_argument(node.handler.name, param, bindings) for param in signature.params]
 
     def run_stateless(value: object, _key: object, key_bytes: bytes | None, timestamp: int) -> None:
         result = function(value)
         if result is not None:
-            append((topic, key_bytes, encode(result), timestamp, None))
+            try:
+                append((topic, key_bytes, encode(result), timestamp, None))
+            except Exception as error:  # whatever a codec raises, said clearly
+                raise explain_encode(codec, result, error) from error
 
     if not arguments:
         return run_stateless
@@ -110,7 +113,10 @@ def _compile_direct(node: Node, key_codec: AnyCodec | None, bindings: Bindings) 
     def run_with_one(value: object, _key: object, key_bytes: bytes | None, timestamp: int) -> None:
         result = function(value, only)
         if result is not None:
-            append((topic, key_bytes, encode(result), timestamp, None))
+            try:
+                append((topic, key_bytes, encode(result), timestamp, None))
+            except Exception as error:  # whatever a codec raises, said clearly
+                raise explain_encode(codec, result, error) from error
 
     return run_with_one
 
@@ -202,34 +208,57 @@ def _compile_emit(sub: SubTopology, node: Node, key_codec: AnyCodec | None, bind
 def _compile_value(sub: SubTopology, node: Node, key_codec: AnyCodec | None, bindings: Bindings) -> Step:
     """A bare value keeps the key: its bytes are passed on where the topic would encode them the same way."""
     append = bindings.outbox.records.append
-    targets = [(topic.name, _key_bytes_encoder(topic.key_codec, key_codec), topic.value_codec.encode) for topic in node.to]
+    targets = [(topic.name, _key_bytes_encoder(topic.key_codec, key_codec), encoder(topic.value_codec)) for topic in node.to]
     followers = [compile_step(sub, index, key_codec, bindings) for index in node.followers]
-    repartition = node.repartition
+    moved = _moved(node)
 
     def send(result: object, key: object, key_bytes: bytes | None, timestamp: int) -> None:
         for name, encode_key, encode in targets:
-            sent_key = key_bytes if encode_key is None else encode_key(key) if key is not None else None
-            append((name, sent_key, encode(result), timestamp, None))
-        if repartition is not None:
-            moved_key = repartition.key_codec.encode(key) if key is not None else None
-            bindings.outbox.moved.append((repartition.name, moved_key, repartition.value_codec.encode(result), timestamp, None))
+            append((name, key_bytes if encode_key is None else encode_key(key), encode(result), timestamp, None))
+        if moved is not None:
+            topic, encode_key, encode = moved
+            bindings.outbox.moved.append((topic, encode_key(key), encode(result), timestamp, None))
         for step in followers:
             step(result, key, key_bytes, timestamp)
 
     return send
 
 
-def _key_bytes_encoder(wanted: AnyCodec, have: AnyCodec | None) -> Callable[[object], bytes] | None:
+Encode = Callable[[object], bytes | None]
+
+
+def encoder(codec: AnyCodec) -> Encode:
+    """The codec's `encode` as outputs need it: null stays null, and what it cannot write is said clearly."""
+    encode = codec.encode
+
+    def encode_or_explain(value: object) -> bytes | None:
+        if value is None:
+            return None
+        try:
+            return encode(value)
+        except Exception as error:  # whatever a codec raises
+            raise explain_encode(codec, value, error) from error
+
+    return encode_or_explain
+
+
+def _moved(node: Node) -> tuple[str, Encode, Encode] | None:
+    """The repartition topic of a handler, if its output goes through one."""
+    topic = node.repartition
+    return None if topic is None else (topic.name, encoder(topic.key_codec), encoder(topic.value_codec))
+
+
+def _key_bytes_encoder(wanted: AnyCodec, have: AnyCodec | None) -> Encode | None:
     """None where the key's own bytes serve."""
-    return None if have is not None and have.describe() == wanted.describe() else wanted.encode
+    return None if have is not None and have.describe() == wanted.describe() else encoder(wanted)
 
 
 def _compile_record(sub: SubTopology, node: Node, bindings: Bindings) -> Step:
     """A Record says its key itself; unless it says more, it carries its input's timestamp and no headers."""
     append, context, name = bindings.outbox.records.append, bindings.context, node.handler.name
-    targets = [(topic.name, topic.key_codec.encode, topic.value_codec.encode) for topic in node.to]
+    targets = [(topic.name, encoder(topic.key_codec), encoder(topic.value_codec)) for topic in node.to]
     followers = [compile_step(sub, index, None, bindings) for index in node.followers]
-    repartition = node.repartition
+    moved = _moved(node)
     keeps_key = node.handler.wiring.keeps_key
 
     def send(result: object, key: object, _key_bytes: bytes | None, timestamp: int) -> None:
@@ -241,12 +270,10 @@ def _compile_record(sub: SubTopology, node: Node, bindings: Bindings) -> Step:
         at = timestamp if result.timestamp is None else result.timestamp
         headers = list(result.headers) if result.headers else None
         for topic, encode_key, encode in targets:
-            sent_key = encode_key(result.key) if result.key is not None else None
-            append((topic, sent_key, encode(result.value) if result.value is not None else None, at, headers))
-        if repartition is not None:
-            moved_key = repartition.key_codec.encode(result.key) if result.key is not None else None
-            moved = repartition.value_codec.encode(result.value) if result.value is not None else None
-            bindings.outbox.moved.append((repartition.name, moved_key, moved, at, headers))
+            append((topic, encode_key(result.key), encode(result.value), at, headers))
+        if moved is not None:
+            topic, encode_key, encode = moved
+            bindings.outbox.moved.append((topic, encode_key(result.key), encode(result.value), at, headers))
         if followers:
             seen = context.key, context.timestamp, context.headers
             context.key, context.timestamp, context.headers = result.key, at, tuple(result.headers)
@@ -260,14 +287,14 @@ def _compile_record(sub: SubTopology, node: Node, bindings: Bindings) -> Step:
 def _compile_sent(node: Node, bindings: Bindings) -> Callable[[Sent, int], None]:
     """A record for one of the topics in `also=`."""
     append, name = bindings.outbox.records.append, node.handler.name
-    targets = {topic.name: topic for topic in (*node.also, *node.to)}
+    targets = {topic.name: (encoder(topic.key_codec), encoder(topic.value_codec)) for topic in (*node.also, *node.to)}
 
     def send(sent: Sent, timestamp: int) -> None:
-        topic = targets.get(sent.topic)
-        if topic is None:
+        target = targets.get(sent.topic)
+        if target is None:
             raise WrongOutput(name, f"records for its declared topics ({', '.join(sorted(targets))})", f"one for '{sent.topic}'")
-        key = topic.key_codec.encode(sent.key) if sent.key is not None else None
-        value = topic.value_codec.encode(sent.value) if sent.value is not None else None
-        append((topic.name, key, value, timestamp if sent.timestamp is None else sent.timestamp, list(sent.headers) or None))
+        encode_key, encode = target
+        at = timestamp if sent.timestamp is None else sent.timestamp
+        append((sent.topic, encode_key(sent.key), encode(sent.value), at, list(sent.headers) or None))
 
     return send

@@ -73,6 +73,9 @@ def run_app(app: App, settings: Settings | None = None, *, create_missing: bool 
     """
     settings = settings or settings_for(app, command_line_layer({}))
     topology, client = build(app), settings.connection.client_config
+    for topic in topology.topics:
+        topic.key_codec.prepare()
+        topic.value_codec.prepare()
     for warning in topology.warnings:
         log.warning("declaration", extra={"hint": warning})
     stop = StopRequest()

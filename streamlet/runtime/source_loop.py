@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
-from streamlet.codecs import Codec
+from streamlet.codecs import BoundCodec, explain_decode
 from streamlet.context import Context
-from streamlet.errors import HandlerError
+from streamlet.errors import ConfigError, HandlerError, RetryError
 from streamlet.policy import DeadLetter, Policy, Skip
 from streamlet.record import Headers, Record
 from streamlet.runtime.batching import Gatherer
@@ -62,6 +62,7 @@ class Progress:
     done: int
     failure: HandlerError | None = None
     rewind: bool = False  # later records were touched already: go back to the last commit and stop before the failure
+    wait: RetryError | None = None  # something the record needs is away: the same record again later
 
 
 class SourceLoop:
@@ -72,8 +73,8 @@ class SourceLoop:
         *,
         topic: str,
         partition: int,
-        key_codec: Codec[object],
-        value_codec: Codec[object],
+        key_codec: BoundCodec[object],
+        value_codec: BoundCodec[object],
         decode_policy: Policy,
         event_time: Callable[[object], int] | None,
         roots: Sequence[Root],
@@ -87,7 +88,7 @@ class SourceLoop:
         clock: MonotonicClock = time.monotonic,
     ) -> None:
         self._topic, self._partition = topic, partition
-        self._decode_key, self._decode_value = key_codec.decode, value_codec.decode
+        self._decode_key, self._decode_value, self._value_codec = key_codec.decode, value_codec.decode, value_codec
         self._decode_policy, self._event_time, self._roots = decode_policy, event_time, tuple(roots)
         self._gatherers = tuple(gatherers)
         self._state_key, self._needs_key = state_key, needs_key or state_key is not None or bool(gatherers)
@@ -121,6 +122,10 @@ class SourceLoop:
             for root in roots:
                 try:
                     root.step(value, key, key_bytes, timestamp)
+                except RetryError as wait:
+                    self._undo(whole)
+                    self._counts.processed += done
+                    return Progress(done, wait=wait)
                 except Exception as error:  # user code may raise anything: its policy decides
                     attempt = Attempt(root, message, value, key, key_bytes, timestamp, mark)
                     failure = self._handle(attempt, error)
@@ -192,8 +197,10 @@ class SourceLoop:
                 key = self._decode_key(key_bytes) if key_bytes is not None and self._needs_key else None
                 value = self._decode_value(raw) if raw is not None else None
                 timestamp = self._event_time(value) if self._event_time is not None and raw is not None else message.timestamp()[1]
+            except RetryError as wait:
+                return Progress(done, wait=wait)
             except Exception as error:  # whatever a codec raises: the topic's policy decides
-                failure = self._refuse(message, Undecodable, self._topic, self._decode_policy, error)
+                failure = self._refuse(message, Undecodable, self._topic, self._decode_policy, explain_decode(self._value_codec, error))
                 if failure is not None:
                     return Progress(done, failure)
                 continue
@@ -208,8 +215,8 @@ class SourceLoop:
                 roots = [root for root in roots if not root.needs_key]
             gatherers = [gatherer for gatherer in self._gatherers if raw is not None or gatherer.admits_null]
             progress = self._run_clean(Decoded([message], [key_bytes], [key], [value], [timestamp]), roots, gatherers, deadline)
-            if progress.failure is not None:
-                return Progress(done, progress.failure, progress.rewind)
+            if progress.failure is not None or progress.wait is not None:
+                return Progress(done, progress.failure, progress.rewind, progress.wait)
             if self._clock() >= deadline:
                 return Progress(done + 1)
         return Progress(len(messages))
@@ -234,6 +241,8 @@ class SourceLoop:
         """Apply an error policy to a record that leaves no trace but this."""
         failure = kind(name, self._topic, self._partition, message.offset() or 0, f"{type(error).__name__}: {error}")
         failure.__cause__ = error
+        if isinstance(error, ConfigError):
+            return failure  # no record is at fault: every other one would fail likewise
         if isinstance(policy, Skip):
             self._counts.skipped += 1
             log.warning(

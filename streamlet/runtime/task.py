@@ -3,6 +3,7 @@
 A task takes records, changes its state cache and fills its outbox; a commit takes the lot, and only then is it real.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from streamlet.state.keys import key_encoder, passes_through
 from streamlet.state.task_state import TaskState
 from streamlet.topology import Node, Source, SubTopology
 
+log = logging.getLogger("streamlet.task")
+
 
 class Phase(Enum):
     """Where a task is in its life."""
@@ -45,6 +48,7 @@ NEXT: Final[Mapping[Phase, frozenset[Phase]]] = {
     Phase.CLOSED: frozenset(),
 }
 
+_WAIT_S: Final = 1.0  # before a record is tried again whose codec or handler said that something is away
 COMMIT_TIME: Final = "commit-time-ms"  # beside the data: when the copy was last known to be whole
 
 
@@ -88,7 +92,7 @@ class Task:
         self.recorded: Mapping[Partition, int] = {}  # positions in the newest commit record
         self.recorded_at = 0.0
         self._limit: tuple[Partition, int, HandlerError] | None = None  # where a failed batch makes the task stop
-        self._outbox = Outbox()
+        self._outbox, self._clock, self._wait_until = Outbox(), clock, 0.0
         context = Context(task=task)
         states = {
             (node.handler.name, param.name): state.handle(param.store.declaration)
@@ -153,6 +157,10 @@ class Task:
                 inlet.position = last + 1
                 del inlet.waiting[: progress.done]
             self.state.end_batch()
+            if progress.wait is not None:
+                self._wait_until = self._clock() + _WAIT_S
+                log.warning("task waits for something its record needs", extra={"task": str(self.id), "reason": str(progress.wait)})
+                return None
             if progress.failure is not None:
                 return self._stop_before(progress.failure) if progress.rewind else progress.failure
             if progress.done < len(batch) or inlet.loop.late(deadline):
@@ -181,6 +189,10 @@ class Task:
     def _next_inlet(self) -> Inlet | None:
         """The source whose next record is the oldest; an empty one blocks only while more of it may be on the way."""
         inlets = self.inlets.values()
+        if self._wait_until > 0:
+            if self._clock() < self._wait_until:
+                return None
+            self._wait_until = 0.0
         if len(inlets) == 1:
             only = next(iter(inlets))
             return only if only.waiting else None
