@@ -17,14 +17,19 @@ from streamlet.runtime.partitioner import Partitioner
 Changes = Sequence[tuple[bytes, bytes | None]]
 
 
-class Transaction(Protocol):
+class Outlet(Protocol):
+    """Where outputs leave: the transaction itself, or a plain producer where at least once is enough."""
+
+    def send(self, outputs: Sequence[Output]) -> None: ...
+    def flush(self) -> None: ...
+
+
+class Transaction(Outlet, Protocol):
     """What the commit asks of a transactional producer: production's is in kafka.py."""
 
     def begin(self) -> None: ...
-    def send(self, outputs: Sequence[Output]) -> None: ...
     def send_to(self, topic: str, partition: int, changes: Changes, on_end: "OnEnd") -> None: ...
     def send_stamped(self, topic: str, partition: int, records: Sequence[Output], on_end: "OnEnd") -> None: ...
-    def flush(self) -> None: ...
     def send_offsets(self, positions: Mapping[Partition, int], group_metadata: object) -> None: ...
     def commit(self) -> None: ...
 
@@ -74,6 +79,7 @@ class CommitTopics:
 
 def commit(
     transaction: Transaction,
+    outlet: Outlet,
     parts: Sequence[Part],
     topics: CommitTopics,
     partitioner: Partitioner,
@@ -86,7 +92,7 @@ def commit(
     """Commit all parts together, or raise and have committed none of them."""
     transaction.begin()
     for part in parts:
-        transaction.send(part.outbox.records)
+        outlet.send(part.outbox.records)
         _send_moved(transaction, part, partitioner)
         _send_changelogs(transaction, part, topics)
     if any(part.own or part.record for part in parts):
@@ -95,7 +101,10 @@ def commit(
         _send_ownership(transaction, parts, topics, incarnation)
     if answered:
         transaction.send_to(topics.control, 0, [(wish, None) for wish in answered], _ignore)
-    transaction.send_offsets(_positions(parts), group_metadata)
+    if positions := _positions(parts):
+        transaction.send_offsets(positions, group_metadata)
+    if outlet is not transaction:
+        outlet.flush()  # outputs outside the transaction are there before their input counts as processed
     transaction.commit()
 
 

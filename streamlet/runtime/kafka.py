@@ -167,7 +167,7 @@ class TransactionalProducer:
     """The one producer of a worker; its transactional id is the incarnation, initialised once."""
 
     def __init__(self, client: ClientConfig, incarnation: Incarnation, watch: BrokerWatch, deadline_s: float = 60.0) -> None:
-        self.incarnation = incarnation
+        self.incarnation, self.patience_s = incarnation, deadline_s
         self._watch = watch
         self._brokers = str(client.get("bootstrap.servers"))
         self._producer = Producer({**COMMON, **PRODUCER, **client, "transactional.id": incarnation, "error_cb": watch.on_error})
@@ -235,8 +235,8 @@ class TransactionalProducer:
 
     def flush(self) -> None:
         """Wait until everything queued is acknowledged, so that offsets are known."""
-        end = time.monotonic() + 60.0
-        while self._producer.flush(_CALL_S):
+        end = time.monotonic() + self.patience_s
+        while self._producer.flush(min(_CALL_S, self.patience_s)):
             if time.monotonic() > end:
                 break  # the commit that follows finds out what is wrong
 
@@ -268,6 +268,7 @@ class TransactionalProducer:
 
     def _retry(self, what: str, call: Callable[[], object], deadline_s: float) -> None:
         """Repeat a call while the client says that it may succeed; else say what the worker has to do."""
+        deadline_s = min(deadline_s, self.patience_s)
         end = time.monotonic() + deadline_s
         while True:
             try:
@@ -286,3 +287,48 @@ class TransactionalProducer:
                 raise ProducerLost(self.incarnation, f"{what} did not finish in {deadline_s:.0f} s: {cause.str()}") from error
             else:
                 return
+
+
+class PlainOutlet:
+    """Outputs outside the transaction: visible at once, and twice where a commit is done again. For at-least-once apps."""
+
+    def __init__(self, client: ClientConfig, watch: BrokerWatch) -> None:
+        settings = {name: value for name, value in PRODUCER.items() if name != "transaction.timeout.ms"}
+        self._producer = Producer({**COMMON, **settings, "enable.idempotence": True, **client, "error_cb": watch.on_error})
+        self._failed: KafkaError | None = None
+        self._produce = cast(
+            "Callable[[str, bytes | None, bytes | None, int, object, None, int, Headers | None], None]", self._producer.produce
+        )
+
+    def send(self, outputs: Sequence[Output]) -> None:
+        """Queue output records."""
+        for topic, key, value, timestamp, headers in outputs:
+            while True:
+                try:
+                    self._produce(topic, value, key, -1, self._delivered, None, timestamp, headers)
+                    break
+                except BufferError:
+                    self._producer.poll(0.05)
+
+    def flush(self) -> None:
+        """Return when every output is acknowledged; if one could not be, the commit must not happen."""
+        while self._producer.flush(_CALL_S):
+            pass
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise OutputRefused(failed.str())
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._failed = error
+
+
+class OutputRefused(RetryError):
+    """A broker did not take an output record."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"An output record was not taken: {self.why}. The commit is given up and its input processed again."

@@ -12,13 +12,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from streamlet.app import App
+from streamlet.app import App, Guarantee
 from streamlet.changelog.bulk import BulkRestore
 from streamlet.changelog.kafka import ClientConfig, LogOffsets, ReplayConsumer
 from streamlet.changelog.replay import CopyVerdict, Partition, Replay, judge_copy
 from streamlet.config import Layer, Settings, code_layer, command_line_layer
 from streamlet.config_file import load
-from streamlet.errors import FencedError
+from streamlet.errors import FencedError, RetryError
 from streamlet.ids import Incarnation, StoreName, TaskId, Term
 from streamlet.internal_topics import changelog_name
 from streamlet.partitioning import tasks
@@ -27,7 +27,7 @@ from streamlet.rebalance.records import Own
 from streamlet.rebalance.solo import solo_plan, to_fence
 from streamlet.resource import Resource
 from streamlet.runtime.commit import CommitTopics
-from streamlet.runtime.kafka import BrokerWatch, InputConsumer, ProducerLost, TransactionalProducer
+from streamlet.runtime.kafka import BrokerWatch, InputConsumer, PlainOutlet, ProducerLost, TransactionalProducer
 from streamlet.runtime.partitioner import Partitioner
 from streamlet.runtime.restoring import Restorer, StoreReplay
 from streamlet.runtime.slots import Seat, take_seat
@@ -60,6 +60,19 @@ class TakenOver(FencedError):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What every incarnation of a worker in this process shares."""
+
+    topology: Topology
+    settings: Settings
+    client: ClientConfig
+    prepared: Prepared
+    seat: Seat
+    resources: Mapping[str, object]
+    guarantee: Guarantee
+
+
 def settings_for(app: App, given: Layer, config_file: Path | None = None) -> Settings:
     """What an app runs with: what was given on the command line, then environment, file, code and defaults."""
     code = code_layer(brokers=app.brokers, commit=app.commit.setting if app.commit is not None else None)
@@ -85,37 +98,36 @@ def run_app(app: App, settings: Settings | None = None, *, create_missing: bool 
         prepared = prepare_topics(topology, topics, create_missing=create_missing, file=file)
         seat = stack.enter_context(take_seat(settings.storage.state_dir, topology.app))
         resources = {resource.name: stack.enter_context(_opened(resource)) for resource in topology.resources}
-        run = Run(topology, settings, client, prepared, seat, resources)
-        while not stop.requested:
-            incarnation = seat.new_incarnation(topology.app)
-            try:
-                _run_incarnation(run, incarnation, stop)
-            except ProducerLost as lost:
-                _raise_if_taken_over(client, topology.app, incarnation, lost)
-                log.warning("worker lost its id; coming back under a new one", extra={"incarnation": incarnation, "reason": lost.why})
+        run = Run(topology, settings, client, prepared, seat, resources, app.guarantee)
+        _run_incarnations(run, stop)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What every incarnation of a worker in this process shares."""
+def _run_incarnations(run: Run, stop: StopRequest) -> None:
+    """One incarnation after the other, until asked to stop or until another worker owns the tasks."""
+    lost: Incarnation | None = None
+    while not stop.requested:
+        incarnation = run.seat.new_incarnation(run.topology.app)
+        try:
+            _run_incarnation(run, incarnation, lost, stop)
+        except ProducerLost as why:
+            lost = incarnation
+            log.warning("worker lost its id; coming back under a new one", extra={"incarnation": incarnation, "reason": why.why})
+        except RetryError as away:
+            if lost is None:
+                raise  # it never worked: better said than tried for ever
+            log.warning("cannot come back yet; trying on", extra={"reason": str(away)})
 
-    topology: Topology
-    settings: Settings
-    client: ClientConfig
-    prepared: Prepared
-    seat: Seat
-    resources: Mapping[str, object]
 
-
-def _run_incarnation(run: Run, incarnation: Incarnation, stop: StopRequest) -> None:
+def _run_incarnation(run: Run, incarnation: Incarnation, lost: Incarnation | None, stop: StopRequest) -> None:
     topology, client, watch, offsets = run.topology, run.client, BrokerWatch(), LogOffsets(run.client)
     ids = tasks(topology, run.prepared.sizes)
     with ExitStack() as stack:
         control = ControlReader(client, topology.app)
         stack.callback(control.close)
-        terms = take_ownership(client, topology.app, incarnation, control, ids)
+        terms = take_ownership(client, topology.app, incarnation, lost, control, ids)
         producer = TransactionalProducer(client, incarnation, watch)
         stack.callback(producer.close)
+        outlet = PlainOutlet(client, watch) if run.guarantee == "at-least-once" else producer
         consumer = InputConsumer(client, topology.app, watch)
         stack.callback(consumer.close)
         replay = ReplayConsumer(client, topology.app)
@@ -135,6 +147,8 @@ def _run_incarnation(run: Run, incarnation: Incarnation, stop: StopRequest) -> N
             open_task=lambda task: open_task(run, task, terms[task], copies[task], positions),
             consumer=consumer,
             producer=producer,
+            outlet=outlet,
+            purge=Topics(client).delete_below,
             control=control,
             restorer=restorer,
             topics=CommitTopics(topology.app, run.prepared.counts[f"{topology.app}-commits"]),
@@ -147,27 +161,23 @@ def _run_incarnation(run: Run, incarnation: Incarnation, stop: StopRequest) -> N
 
 
 def take_ownership(
-    client: ClientConfig, app: str, incarnation: Incarnation, control: ControlReader, tasks: Sequence[TaskId]
+    client: ClientConfig, app: str, incarnation: Incarnation, lost: Incarnation | None, control: ControlReader, ids: Sequence[TaskId]
 ) -> dict[TaskId, Term]:
-    """Lead, fence whoever an earlier plan named, read again to the end, publish a plan that names only us."""
+    """Lead, fence whoever an earlier plan named, read again to the end, publish a plan that names only us.
+
+    A worker that comes back after it lost its id does so only if nobody else was named meanwhile.
+    """
+    plan = control.read_to_end().plan
+    if lost is not None and plan is not None and lost not in plan.members:
+        raise TakenOver(app, plan.members)
     leader = Leader(client, app)
     control.read_to_end()
     for other in to_fence(control.view.plan, incarnation):
         fence(client, other)
     view = control.read_to_end()
-    plan = solo_plan(view.plan, view.own, incarnation, tasks)
+    plan = solo_plan(view.plan, view.own, incarnation, ids)
     leader.publish_plan(plan)
-    return {task: plan.tasks[str(task)].term for task in tasks}
-
-
-def _raise_if_taken_over(client: ClientConfig, app: str, incarnation: Incarnation, lost: ProducerLost) -> None:
-    control = ControlReader(client, app)
-    try:
-        plan = control.read_to_end().plan
-    finally:
-        control.close()
-    if plan is not None and incarnation not in plan.members:
-        raise TakenOver(app, plan.members) from lost
+    return {task: plan.tasks[str(task)].term for task in ids}
 
 
 def changelog_partitions(topology: Topology, task: TaskId) -> dict[StoreName, Partition]:

@@ -143,6 +143,7 @@ class SourceLoop:
             if clock() >= deadline:
                 break
         self._counts.processed += done
+        state.set_stream_time(max(batch.times[:done], default=-1))
         return Progress(done)
 
     def flush(self) -> HandlerError | None:
@@ -267,7 +268,8 @@ class SourceLoop:
     def _fill(self, context: Context, message: Incoming, key: object, timestamp: int) -> None:
         context.topic, context.partition, context.offset = self._topic, self._partition, message.offset() or 0
         context.timestamp, context.headers, context.key = timestamp, tuple(message.headers() or ()), key
-        context.stream_time = max(context.stream_time, timestamp)
+        self._state.set_stream_time(timestamp)
+        context.stream_time = self._state.stream_time
 
 
 class Decoded(NamedTuple):

@@ -60,6 +60,7 @@ class Inlet:
     loop: SourceLoop
     position: int = 0  # next offset to process
     committed: int = 0  # next offset after the last commit
+    internal: bool = False  # a repartition topic: nobody else reads it
     waiting: list[Incoming] = field(default_factory=list[Incoming])
     at_end: bool = False
 
@@ -105,6 +106,7 @@ class Task:
             source.topic.name: Inlet(
                 Partition(source.topic.name, task.partition),
                 _source_loop(sub, source, task.partition, bindings, state, self.counts, clock),
+                internal=source.repartitions is not None,
             )
             for source in sub.sources
         }
@@ -120,6 +122,10 @@ class Task:
     def positions(self) -> dict[Partition, int]:
         """Next offset of every source partition."""
         return {inlet.partition: inlet.position for inlet in self.inlets.values()}
+
+    def consumed_internal(self) -> dict[Partition, int]:
+        """Committed positions in topics that only this app reads."""
+        return {inlet.partition: inlet.committed for inlet in self.inlets.values() if inlet.internal}
 
     @property
     def has_work(self) -> bool:

@@ -16,8 +16,16 @@ from streamlet.errors import StreamletError
 from streamlet.ids import TaskId
 from streamlet.rebalance.records import OwnKind, WishKind
 from streamlet.rebalance.view import View
-from streamlet.runtime.commit import CommitTopics, Part, commit
-from streamlet.runtime.kafka import Fetched, InputConsumer, TransactionAborted, TransactionalProducer, is_end, is_out_of_range
+from streamlet.runtime.commit import CommitTopics, Outlet, Part, commit
+from streamlet.runtime.kafka import (
+    Fetched,
+    InputConsumer,
+    OutputRefused,
+    TransactionAborted,
+    TransactionalProducer,
+    is_end,
+    is_out_of_range,
+)
 from streamlet.runtime.partitioner import Partitioner
 from streamlet.runtime.restoring import Restorer
 from streamlet.runtime.task import GoBack, Phase, Task
@@ -30,8 +38,10 @@ _CONTROL_EVERY_S: Final = 0.05
 _RECORD_EVERY_S: Final = 5.0
 _RECORD_WHEN_IDLE_S: Final = 0.25
 _RECOMMIT_EVERY_S: Final = 6 * 3600.0  # offsets of idle partitions expire otherwise
+_PURGE_EVERY_S: Final = 30.0  # repartition topics never expire: what is committed is deleted
 _LOCAL_LAG_S: Final = 1.0
 _LOCAL_LAG_BYTES: Final = 32_000_000
+_LAST_COMMIT_S: Final = 5.0
 _COMMIT_BYTES: Final = 64_000_000
 
 Clock = Callable[[], float]
@@ -94,6 +104,8 @@ class Worker:
         open_task: Callable[[TaskId], Task | OffsetLost],
         consumer: InputConsumer,
         producer: TransactionalProducer,
+        outlet: Outlet,
+        purge: Callable[[Mapping[Partition, int]], None],
         control: Control,
         restorer: Restorer,
         topics: CommitTopics,
@@ -106,6 +118,7 @@ class Worker:
         now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
         self._tasks: dict[TaskId, Task] = {}
+        self._outlet, self._purge, self._purged_at = outlet, purge, clock()
         self._open_task, self._consumer, self._producer, self._control, self._restorer = open_task, consumer, producer, control, restorer
         self._topics, self._partitioner, self._interval_s, self._stop, self._observer = (
             topics,
@@ -142,6 +155,9 @@ class Worker:
             self._control_at = now
             self._follow_control()
             self._observer.turned(self._tasks, self._restorer)
+        if now - self._purged_at >= _PURGE_EVERY_S:
+            self._purged_at = now
+            self._purge({p: o for task in self._tasks.values() if task.phase is Phase.RUNNING for p, o in task.consumed_internal().items()})
 
     # Input
 
@@ -259,6 +275,7 @@ class Worker:
         try:
             commit(
                 self._producer,
+                self._outlet,
                 parts,
                 self._topics,
                 self._partitioner,
@@ -269,6 +286,11 @@ class Worker:
             )
         except TransactionAborted as aborted:
             log.warning("transaction aborted; its input is processed again", extra={"reason": aborted.why})
+            self._go_back()
+            return False
+        except OutputRefused as refused:
+            log.warning("output refused; its input is processed again", extra={"reason": refused.why})
+            self._producer.abort()
             self._go_back()
             return False
         for task, part in zip(tasks, parts, strict=True):
@@ -291,7 +313,8 @@ class Worker:
         self._work_since = None
 
     def _release(self) -> None:
-        """The last commit: every task is let go at exactly these positions."""
+        """The last commit: every task is let go at exactly these positions. It is not worth a long wait: nothing is lost without it."""
+        self._producer.patience_s = _LAST_COMMIT_S
         for task in self._tasks.values():
             if task.phase is Phase.RUNNING:
                 task.flush()  # if that fails, the task is let go at its last commit

@@ -1,15 +1,16 @@
 """The Kafka client's edge for topics: describe and create."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Final, cast
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin._topic import TopicDescription
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
 from streamlet.changelog.kafka import BrokerUnavailable, ClientConfig, admin_client
+from streamlet.changelog.replay import Partition
 from streamlet.topics.facts import NewTopic, TopicFacts
 
 _ABSENT: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
@@ -89,3 +90,9 @@ class Topics:
             except KafkaException as error:
                 if cast("KafkaError", error.args[0]).code() not in _ABSENT:
                     raise BrokerUnavailable(self._brokers, "delete topics", str(error.args[0])) from error
+
+    def delete_below(self, positions: Mapping[Partition, int]) -> None:
+        """Ask for the deletion of records below these offsets; nobody waits for it, the next time asks again."""
+        wanted = [TopicPartition(partition.topic, partition.number, offset) for partition, offset in positions.items() if offset > 0]
+        if wanted:
+            self._admin.delete_records(wanted, request_timeout=10.0)
