@@ -196,6 +196,17 @@ def test_stream_time_survives_by_its_reserved_key_and_shows_nowhere_else() -> No
     assert list(cast("ByKey[str, Value[int]]", again.handle(declared))) == []
 
 
+def test_keys_that_are_set_between_two_scans_show_in_the_second() -> None:
+    task, handle = opened(ByKey[str, Value[int]])
+    totals = cast("ByKey[str, Value[int]]", handle)
+    totals["b"].set(1)
+    assert list(totals) == ["b"]
+    totals["a"].set(1)
+
+    assert list(totals) == ["a", "b"]
+    assert task.changes()[TOTAL] == [(b"b", b"\x01\x01"), (b"a", b"\x01\x01")]
+
+
 def test_an_abort_takes_stream_time_back() -> None:
     task, _ = int_value()
     task.set_stream_time(5)
