@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeVar, cast, overload
 
 from streamlet.codecs import BoundCodec, codec_for
@@ -139,12 +138,12 @@ class App:
     def process(self, source: Topic[K, V], /, **options: Unpack[ProcessOptions]) -> Step[K, V]: ...
     @overload
     def process(
-        self, source: Handler[..., Iterable[Record[K, V] | Sent | None], Any], /, **options: Unpack[ProcessOptions]
+        self, source: Handler[..., Iterable[Record[K, V | None] | Sent | None], Any], /, **options: Unpack[ProcessOptions]
     ) -> Step[K, V]: ...
     @overload
     def process(self, source: Handler[..., Iterator[V | Sent | None], K], /, **options: Unpack[ProcessOptions]) -> Step[K, V]: ...
     @overload
-    def process(self, source: Handler[..., Record[K, V] | Sent | None, Any], /, **options: Unpack[ProcessOptions]) -> Step[K, V]: ...
+    def process(self, source: Handler[..., Record[K, V | None] | Sent | None, Any], /, **options: Unpack[ProcessOptions]) -> Step[K, V]: ...
     @overload
     def process(self, source: Handler[..., V | Sent | None, K], /, **options: Unpack[ProcessOptions]) -> Step[K, V]: ...
     @overload
@@ -176,7 +175,12 @@ class App:
     def process(self, source: Topic[K, V], /, *, to: To[K2, V2], **options: Unpack[ProcessOptions]) -> StepTo[K, V, K2, V2]: ...
     @overload
     def process(
-        self, source: Handler[..., Iterable[Record[K, V] | Sent | None], Any], /, *, to: To[K2, V2], **options: Unpack[ProcessOptions]
+        self,
+        source: Handler[..., Iterable[Record[K, V | None] | Sent | None], Any],
+        /,
+        *,
+        to: To[K2, V2],
+        **options: Unpack[ProcessOptions],
     ) -> StepTo[K, V, K2, V2]: ...
     @overload
     def process(
@@ -184,7 +188,7 @@ class App:
     ) -> StepTo[K, V, K2, V2]: ...
     @overload
     def process(
-        self, source: Handler[..., Record[K, V] | Sent | None, Any], /, *, to: To[K2, V2], **options: Unpack[ProcessOptions]
+        self, source: Handler[..., Record[K, V | None] | Sent | None, Any], /, *, to: To[K2, V2], **options: Unpack[ProcessOptions]
     ) -> StepTo[K, V, K2, V2]: ...
     @overload
     def process(
@@ -243,12 +247,14 @@ class App:
     def batch(self, source: Topic[K, V], /, **options: Unpack[BatchOptions]) -> BatchStep[K, V]: ...
     @overload
     def batch(
-        self, source: Handler[..., Iterable[Record[K, V] | Sent | None], Any], /, **options: Unpack[BatchOptions]
+        self, source: Handler[..., Iterable[Record[K, V | None] | Sent | None], Any], /, **options: Unpack[BatchOptions]
     ) -> BatchStep[K, V]: ...
     @overload
     def batch(self, source: Handler[..., Iterator[V | Sent | None], K], /, **options: Unpack[BatchOptions]) -> BatchStep[K, V]: ...
     @overload
-    def batch(self, source: Handler[..., Record[K, V] | Sent | None, Any], /, **options: Unpack[BatchOptions]) -> BatchStep[K, V]: ...
+    def batch(
+        self, source: Handler[..., Record[K, V | None] | Sent | None, Any], /, **options: Unpack[BatchOptions]
+    ) -> BatchStep[K, V]: ...
     @overload
     def batch(self, source: Handler[..., V | Sent | None, K], /, **options: Unpack[BatchOptions]) -> BatchStep[K, V]: ...
     @overload
@@ -280,7 +286,7 @@ class App:
     def batch(self, source: Topic[K, V], /, *, to: To[K2, V2], **options: Unpack[BatchOptions]) -> BatchStepTo[K, V, K2, V2]: ...
     @overload
     def batch(
-        self, source: Handler[..., Iterable[Record[K, V] | Sent | None], Any], /, *, to: To[K2, V2], **options: Unpack[BatchOptions]
+        self, source: Handler[..., Iterable[Record[K, V | None] | Sent | None], Any], /, *, to: To[K2, V2], **options: Unpack[BatchOptions]
     ) -> BatchStepTo[K, V, K2, V2]: ...
     @overload
     def batch(
@@ -288,7 +294,7 @@ class App:
     ) -> BatchStepTo[K, V, K2, V2]: ...
     @overload
     def batch(
-        self, source: Handler[..., Record[K, V] | Sent | None, Any], /, *, to: To[K2, V2], **options: Unpack[BatchOptions]
+        self, source: Handler[..., Record[K, V | None] | Sent | None, Any], /, *, to: To[K2, V2], **options: Unpack[BatchOptions]
     ) -> BatchStepTo[K, V, K2, V2]: ...
     @overload
     def batch(
@@ -343,7 +349,9 @@ class App:
 
     def run(self) -> None:
         """Run the app in this process until it is told to stop."""
-        import_module("streamlet.runtime.run").run_app(self)  # the clients are loaded here and not before
+        from streamlet.runtime.run import run_app  # the clients are loaded here and not before
+
+        run_app(self)
 
     def stream(self, *_args: object, **_options: object) -> NoReturn:
         """Planned: windows and joins, written fluently."""

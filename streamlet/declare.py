@@ -30,7 +30,7 @@ def declare(
     signature = parse(subject, input_of(subject, wiring.sources), stores=stores, batch=wiring.batching is not None)
     _check_targets(subject, signature.output, wiring)
     _check_sent(subject, signature.output, wiring)
-    _check_key_options(subject, signature.output, wiring)
+    _check_key_options(subject, signature.output, wiring, signature.key_type)
     check_sharing(subject, signature.stores, {name: handler.signature.stores for name, handler in earlier.items()})
     return Handler(function, name=subject.name, app=app, signature=signature, wiring=wiring)
 
@@ -102,11 +102,14 @@ def _check_sent(subject: Subject, output: Output, wiring: Wiring) -> None:
         raise subject.refuse("its return hint admits Sent, but no topic is declared for it", "@app.process(…, also=[alerts])")
 
 
-def _check_key_options(subject: Subject, output: Output, wiring: Wiring) -> None:
+def _check_key_options(subject: Subject, output: Output, wiring: Wiring, key_type: object) -> None:
     is_record = output.kind is OutputKind.RECORD
     if wiring.keeps_key and not is_record:
         raise subject.refuse(
             "keeps_key=True says that a Record keeps its key, but the hint gives no Record", "@app.process(…)  # without keeps_key="
         )
+    if wiring.keeps_key and plain(without_none(output.key_type)) != plain(without_none(key_type)):
+        fix = _returning(subject, output, f"Record[{shown(key_type)}, {shown(output.value_type)}]")
+        raise subject.refuse(f"keeps_key=True, but the key {shown(key_type)} comes out as {shown(output.key_type)}", fix)
     if wiring.repartition is not None and (not is_record or wiring.keeps_key):
         raise subject.refuse("repartition= has no effect: the key cannot change here", "@app.process(…)  # without repartition=")

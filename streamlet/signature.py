@@ -13,7 +13,7 @@ from typing import get_args, get_origin
 
 from streamlet.context import Context
 from streamlet.declaration import not_yet
-from streamlet.hints import admits_none, is_assignable, plain, shown
+from streamlet.hints import admits_none, is_assignable, plain, shown, without_none
 from streamlet.output import Output, read_output
 from streamlet.record import Record
 from streamlet.resource import Resource
@@ -136,7 +136,7 @@ def _read_first(subject: Subject, given: Input, batch: bool) -> tuple[First, obj
 
 
 def _check_value(subject: Subject, given: Input, hint: object, fix: str) -> None:
-    if not is_assignable(given.value_type, hint):
+    if not is_assignable(without_none(given.value_type), hint):  # null values reach only handlers that admit them
         problem = f"its type is {shown(hint)}, but {given.told} {shown(given.value_type)}"
         raise subject.refuse(problem, f"{fix}, not {shown(hint)}", subject.parameters[0].name)
 

@@ -1,8 +1,9 @@
 """The graph of sources, handlers and stores: a value, built before anything runs and the same on every worker.
 
 A handler runs in the task of the record it follows. Only where the key may have changed and state follows is the graph
-cut: the output goes through a repartition topic, so that each key meets its state. Handlers that share a store share a
-task; so do those that read one topic.
+cut: the output goes through a repartition topic, so that each key meets its state. A batch is gathered from a topic, so
+one that follows a handler reads it through such a topic too. Handlers that share a store share a task; so do those that
+read one topic.
 
 Invariant: every handler is in exactly one sub-topology, and so is every store.
 """
@@ -120,12 +121,13 @@ class _Graph:
         # A handler needs its key in place if it has state, or if one below it has and the key stays as it is.
         self.needs_place: dict[str, bool] = {}
         for handler in reversed(handlers):
-            below = any(self.needs_place[follower.name] for follower in self.followers[handler.name])
+            fused = [follower for follower in self.followers[handler.name] if follower.wiring.batching is None]
+            below = any(self.needs_place[follower.name] for follower in fused)
             self.needs_place[handler.name] = bool(handler.signature.stores) or (below and not handler.changes_key)
 
     def through_topic(self, source: AnyHandler, follower: AnyHandler) -> bool:
         """Whether a follower reads its source through a repartition topic."""
-        return source.changes_key and self.needs_place[follower.name]
+        return follower.wiring.batching is not None or (source.changes_key and self.needs_place[follower.name])
 
     def repartitioned(self, handler: AnyHandler) -> bool:
         """Whether a handler's output goes to a repartition topic."""
@@ -198,12 +200,14 @@ class _Graph:
 def _carrier(app: App, handler: AnyHandler, beside: AnyTopic | None) -> AnyTopic:
     output, name = handler.signature.output, repartition_name(app.name, handler.name)
     subject = f"handler '{handler.name}', whose output goes through a repartition topic"
-    key_codec = beside.key_codec if beside is not None else codec_of(subject, output.key_type, None, topic=name, part="key")
+    key_codec = (
+        beside.key_codec if beside is not None and beside.has_key else codec_of(subject, output.key_type, None, topic=name, part="key")
+    )
     return Topic(
         name=name,
         key_type=output.key_type,
         value_type=output.value_type,
-        has_key=True,
+        has_key=output.has_key,
         key_codec=key_codec,
         value_codec=codec_of(subject, output.value_type, None, topic=name, part="value"),
         errors=fail,

@@ -398,6 +398,17 @@ class TestTargets:
         error = bed.refused(bed.app.process(bed.clicks, to=bed.counts, keeps_key=True), count)
         says(error, "handler 'count'", None, "@app.process(…)  # without keeps_key=")
 
+    def test_keeps_key_with_another_key(self, bed: Bed) -> None:
+        def count(n: int) -> Record[int, int]: ...
+
+        error = bed.refused(bed.app.process(bed.clicks, to=bed.counts, keeps_key=True), count)
+        assert error.subject == "handler 'count'"
+
+        def rekeyed(n: int) -> Record[int, str]: ...
+
+        error = bed.refused(bed.app.process(bed.clicks, to=bed.named, keeps_key=True), rekeyed)
+        says(error, "handler 'rekeyed'", None, "def rekeyed(…) -> Record[str, str]:")
+
     def test_repartition_where_the_key_stays(self, bed: Bed) -> None:
         def count(n: int) -> int: ...
 
@@ -646,6 +657,17 @@ class TestWhatComesLater:
         for call in (count.timer, count.every, Context().schedule, Context().cancel):
             with pytest.raises(NotYet, match="planned and not in this release"):
                 call(count)
+
+
+def test_a_follower_that_admits_no_null_may_follow_tombstones(bed: Bed) -> None:
+    @bed.app.process(bed.clicks)
+    def forget(n: int) -> Record[str, int | None]:
+        return Record("a", None)
+
+    @bed.app.process(forget)
+    def count(n: int) -> None: ...
+
+    assert not count.signature.admits_null
 
 
 def test_what_is_right_is_let_through(bed: Bed) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from streamlet import App, Commit, DeclarationError, PerTask, Record, Sent, Set, Topic, Value, dead_letter
+from streamlet.handler import Batching
 from streamlet.partitioning import NotCopartitioned, UnknownPartitions, check_copartitioning, internal_partitions, plan_partitions, tasks
 from streamlet.topology import SubTopology, TopicKind, Topology, build
 
@@ -262,6 +263,26 @@ def test_a_chain_of_key_changes_is_cut_at_each_one() -> None:
     topology = build(app)
     assert [sub.name for sub in topology.subs] == ["lines", "first", "second"]
     assert plan_partitions(topology, {"lines": 3}) == {"lines": 3, "first": 3, "second": 3}
+
+
+def test_a_batch_behind_a_handler_is_gathered_from_a_repartition_topic() -> None:
+    app = App("app")
+    lines = app.topic("lines", value=str)
+    seen: list[int] = []
+
+    @app.process(lines)
+    def length(line: str) -> int:
+        return len(line)
+
+    @app.batch(length, size=10)
+    def gather(batch: list[int], largest: PerTask[Value[int]]) -> None:
+        seen.extend(batch)
+
+    first, second = build(app).subs
+    assert first.nodes[0].followers == ()
+    assert (sources(second), handlers(second)) == ([("app-length-repartition", (0,))], ["gather"])
+    assert second.nodes[0].batching == Batching(size=10, within_ms=0)
+    assert not second.sources[0].topic.has_key
 
 
 def test_a_missing_topic_is_refused_at_start_with_the_command_that_makes_it() -> None:

@@ -86,3 +86,8 @@ def with_headers(record: Record[str, Payment]) -> Record[str, int]:
 
 assert_type(list(pay(Payment("1", 5), "k", Context(), Account())), list[int | Sent])
 assert_type(rekeyed(Payment("1", 5)), Record[str, int])
+
+
+@app.process(forgets)
+def follows_what_may_be_forgotten(cents: int) -> None:
+    del cents
