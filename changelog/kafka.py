@@ -24,7 +24,7 @@ COMMON: Final[dict[str, str | int | float | bool]] = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 1000,
     "log.connection.close": False,
-    "log_level": 3,  # what matters reaches us as errors; warnings about retries only alarm people
+    "log_level": 0,  # what matters reaches us through calls and callbacks; lines about each retry only alarm people
     "allow.auto.create.topics": False,
 }
 CONSUMER: Final[dict[str, str | int | float | bool]] = {

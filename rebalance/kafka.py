@@ -97,7 +97,7 @@ def fence(client: ClientConfig, incarnation: Incarnation, deadline_s: float = 30
     """
     timeout_s, end = 0.06, time.monotonic() + deadline_s
     while True:
-        producer = Producer({**COMMON, **client, "transactional.id": incarnation, "retry.backoff.ms": 5, "log_level": 2})
+        producer = Producer({**COMMON, **client, "transactional.id": incarnation, "retry.backoff.ms": 5})
         try:
             producer.init_transactions(timeout_s)
         except KafkaException as error:

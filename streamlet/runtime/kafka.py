@@ -5,6 +5,7 @@ the last commit and on), `ProducerLost` (take a new incarnation), `BrokerUnavail
 the same call was repeated until it succeeded.
 """
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -81,9 +82,14 @@ class BrokerWatch:
 
     def on_error(self, error: KafkaError) -> None:
         """Called by a client on its own thread of control, inside poll or consume."""
-        if error.code() == KafkaError._ALL_BROKERS_DOWN and self.down_since is None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.on_silence(error.str())
+
+    def on_silence(self, why: str) -> None:
+        """A call got no answer in time."""
+        if self.down_since is None:
             self.down_since = time.monotonic()
-            log.warning("no broker answers; trying on", extra={"reason": error.str()})
+            log.warning("no broker answers; trying on", extra={"reason": why})
 
     def on_answer(self) -> None:
         """A broker answered."""
@@ -256,8 +262,9 @@ class TransactionalProducer:
 
     def close(self) -> None:
         """Drop the client without waiting: what is not committed is not wanted."""
-        self._producer.purge()
-        self._producer.flush(0.1)
+        with contextlib.suppress(KafkaException):  # a fenced client refuses even this
+            self._producer.purge()
+            self._producer.flush(0.1)
 
     def _make_room(self) -> None:
         """The queue is full: wait until some of it has left."""
@@ -283,6 +290,7 @@ class TransactionalProducer:
                     self.abort()
                     raise TransactionAborted(f"{what}: {cause.str()}") from error
                 if cause.retriable() and time.monotonic() < end:
+                    self._watch.on_silence(f"{what}: {cause.str()}")
                     continue
                 raise ProducerLost(self.incarnation, f"{what} did not finish in {deadline_s:.0f} s: {cause.str()}") from error
             else:
