@@ -79,7 +79,7 @@ class Store:
         for entries in self.tables():
             entries.committed()
         self.pending.update(changes)
-        size = sum([len(key) for key, _ in changes]) + sum([len(data) for _, data in changes if data is not None])
+        size = sum([entries.packed_bytes for entries in self.tables()])
         self.layers.append(Layer(commit, changes, offset, size))
 
     def aborted(self) -> None:

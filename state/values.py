@@ -88,7 +88,7 @@ def _object_codec(name: str, hint: object, dump: Callable[[object], bytes], load
         except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
             raise _wrong(store, name, value, error) from error
 
-    hold = _ranged(name, hold_checked) if exact is int else hold_checked
+    hold = hold_checked if exact is None else _number(name, exact, hold_checked)
 
     def decode(data: bytes) -> object:
         return _load(name, load, data)
@@ -105,15 +105,17 @@ def _object_codec(name: str, hint: object, dump: Callable[[object], bytes], load
     return ValueCodec(name, True, exact, lambda value: VERSION + dump(value), decode, hold, _identity, thaw, pack)
 
 
-def _ranged(name: str, hold: Callable[[str, object], object]) -> Callable[[str, object], object]:
-    """Integers beyond 64 bits are refused, so that every reader of the changelog can hold them."""
+def _number(name: str, exact: type, hold: Callable[[str, object], object]) -> Callable[[str, object], object]:
+    """A number of the very type passes at once; integers beyond 64 bits are refused, so that every reader can hold them."""
 
-    def hold_in_range(store: str, value: object) -> object:
+    def hold_number(store: str, value: object) -> object:
+        if type(value) is exact and INT_MIN <= value <= INT_MAX:  # type: ignore[operator] # exact means a number
+            return value
         if isinstance(value, int) and not INT_MIN <= value <= INT_MAX:
             raise WrongValue(store, name, _shown(value), "it does not fit in 64 bits")
         return hold(store, value)
 
-    return hold_in_range
+    return hold_number
 
 
 def _bytes_codec(name: str, dump: Callable[[object], bytes], load: Callable[[bytes], object]) -> ValueCodec:
