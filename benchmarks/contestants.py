@@ -61,18 +61,19 @@ def floor() -> Contestant:
     return Contestant("floor", command, needs_changelog=True)
 
 
-def streamlet(name: str = "streamlet", *options: str) -> Contestant:
+def streamlet(*, exactly_once: bool = True) -> Contestant:
     def command(run: Run) -> list[str]:
-        return streamlet_command(run.brokers, run.folder, *options)
+        return streamlet_command(run.brokers, run.folder)
 
     def environment(run: Run) -> dict[str, str]:
-        return {"BENCH_APP": run.id, "BENCH_COUNT_INPUT": run.input, "BENCH_COUNT_OUTPUT": run.output}
+        topics = {"BENCH_APP": run.id, "BENCH_COUNT_INPUT": run.input, "BENCH_COUNT_OUTPUT": run.output}
+        return topics if exactly_once else topics | {"BENCH_AT_LEAST_ONCE": "1"}
 
-    return Contestant(name, command, environment)
+    return Contestant("streamlet" if exactly_once else "streamlet at-least-once", command, environment)
 
 
-def streamlet_command(brokers: str, folder: Path, *options: str) -> list[str]:
-    return [str(STREAMLET), "run", str(PEERS / "streamlet_app.py"), "--brokers", brokers, "--state-dir", str(folder), *options]
+def streamlet_command(brokers: str, folder: Path) -> list[str]:
+    return [str(STREAMLET), "run", str(PEERS / "streamlet_app.py"), "--brokers", brokers, "--state-dir", str(folder)]
 
 
 def kafka_streams(*, cache: bool) -> Contestant:

@@ -111,7 +111,7 @@ class Broker:
         finally:
             consumer.close()
 
-    def tail(self, topic: str, *, deadline: float) -> Iterator[tuple[float, bytes, bytes]]:
+    def tail(self, topic: str, *, alive: Callable[[], None], deadline: float) -> Iterator[tuple[float, bytes, bytes]]:
         """Committed records of a topic as they come: when each was seen, key, value."""
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": "benchmark-reader", **READER, "enable.partition.eof": False})
         consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
@@ -119,8 +119,9 @@ class Broker:
             while True:
                 batch = consumer.consume(200, 0.001)
                 at = time.monotonic()
+                alive()
                 if at > deadline:
-                    raise TimeoutError(f"{topic}: outputs are missing")
+                    raise TimeoutError(f"{topic}: outputs are missing; committed ends {self.ends(topic)}")
                 for message in batch:
                     if message.error():
                         raise KafkaException(message.error())

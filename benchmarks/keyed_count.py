@@ -45,7 +45,7 @@ def contenders(invocation: Invocation, report: Report) -> list[Contestant]:
     field: list[Contestant] = []
     if invocation.wants("streamlet"):
         if contestants.engine_is_there():
-            field += [contestants.streamlet(), contestants.streamlet("streamlet at-least-once", "--at-least-once")]
+            field += [contestants.streamlet(), contestants.streamlet(exactly_once=False)]
         else:
             report.notes.append("streamlet itself was left out: `streamlet run` is not there yet")
     if invocation.wants("floor"):

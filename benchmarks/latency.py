@@ -119,8 +119,7 @@ def time_outputs(broker: Broker, run: Run, process: Running, *, workload: Worklo
     latencies = [0.0] * records
     left = records
     with started("load generator", generator, log) as load:
-        for at, key, value in broker.tail(run.output, deadline=begin + records / rate + BEHIND_S):
-            process.check()
+        for at, key, value in broker.tail(run.output, alive=process.check, deadline=begin + records / rate + BEHIND_S):
             if key.startswith(b"hello"):
                 continue
             count = int.from_bytes(value, "big")

@@ -6,9 +6,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 STOP_S = 20.0
 LOG_TAIL = 2000
@@ -34,8 +36,6 @@ class Running:
 
     def cpu_s(self) -> float:
         """Processor time it has used so far, its children included while they live."""
-        import psutil
-
         try:
             me = psutil.Process(self.process.pid)
             family = [me, *me.children(recursive=True)]
@@ -71,6 +71,33 @@ def end(process: subprocess.Popen[bytes]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(STOP_S)
+
+
+class Bystanders:
+    """How much of the machine programs that are not ours have used since this was made."""
+
+    def __init__(self) -> None:
+        self._busy_s, self._ours_s, self._at = _busy_s(), _ours_s(), time.monotonic()
+
+    def share(self) -> float:
+        """0 to 1 of all cores."""
+        theirs_s = (_busy_s() - self._busy_s) - (_ours_s() - self._ours_s)
+        return max(0.0, theirs_s / ((time.monotonic() - self._at) * (os.cpu_count() or 1)))
+
+
+def _busy_s() -> float:
+    times = psutil.cpu_times()
+    return float(sum(times)) - float(times.idle) - float(getattr(times, "iowait", 0.0)) - float(getattr(times, "guest", 0.0))
+
+
+def _ours_s() -> float:
+    """Processor time of this process, of the children it has ended and of those that still run."""
+    me = psutil.Process()
+    total = float(sum(me.cpu_times()[:4]))
+    for child in me.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            total += float(sum(child.cpu_times()[:4]))
+    return total
 
 
 def end_on_sigterm() -> None:

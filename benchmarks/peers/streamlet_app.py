@@ -1,10 +1,12 @@
 """The streamlet apps that are measured, as a user would write them; topics and name come from the environment."""
 
 import os
+from typing import Literal
 
 from streamlet import App, Value
 
-app = App(os.environ["BENCH_APP"])
+guarantee: Literal["exactly-once", "at-least-once"] = "at-least-once" if "BENCH_AT_LEAST_ONCE" in os.environ else "exactly-once"
+app = App(os.environ["BENCH_APP"], guarantee=guarantee)
 
 if "BENCH_COUNT_INPUT" in os.environ:
     events = app.topic(os.environ["BENCH_COUNT_INPUT"], key=str, value=bytes)
