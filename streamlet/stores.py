@@ -17,7 +17,7 @@ from streamlet.durations import Duration
 from streamlet.errors import ConfigError
 from streamlet.hints import metadata, plain, shown
 from streamlet.resource import Placeholder
-from streamlet.state.declaration import Declaration, View, declare_state
+from streamlet.state.declaration import PER_TASK, Declaration, View, declare_state
 from streamlet.state.spec import AnyCodec, StoreSpec
 from streamlet.state.types import StateOptions, state
 from streamlet.subject import Input, Subject
@@ -72,19 +72,23 @@ def read_store(subject: Subject, index: int, given: Input, stores: Mapping[str, 
     if isinstance(default, StateOptions):
         if options is not None:
             problem = "its options are given twice, in Annotated and as the default"
-            raise subject.refuse(problem, subject.line(index, f"{name}: {shown(hint)} = state(…)"), name)
+            raise subject.refuse(problem, subject.line(index, f"{name}: {_state_shown(hint)} = state(…)"), name)
         options = default
     elif default is not inspect.Parameter.empty and not isinstance(default, SharedStore):
         problem = f"state is passed by the runtime, so the default {default!r} would never be used"
-        raise subject.refuse(problem, subject.line(index, f"{name}: {shown(hint)}"), name)
+        raise subject.refuse(problem, subject.line(index, f"{name}: {_state_shown(hint)}"), name)
     store = default if isinstance(default, SharedStore) else stores.get(options.name or "") if options else None
     declared = _declaration(subject, index, given, store, options)
     if declared.view is View.CURRENT_KEY and batch:
-        fix = subject.line(index, f"{name}: ByKey[{shown(given.key_type)}, {shown(hint)}]")
-        raise subject.refuse("a batch has no single key to keep state by", f"{fix}  # or PerTask[{shown(hint)}]", name)
+        fix = subject.line(index, f"{name}: ByKey[{shown(given.key_type)}, {_state_shown(hint)}]")
+        raise subject.refuse("a batch has no single key to keep state by", f"{fix}  # or PerTask[{_state_shown(hint)}]", name)
     if declared.view is not View.TASK and not given.has_key:
         raise subject.refuse("state is kept by key, and the key here is opaque bytes: add key=", given.key_fix, name)
     return StoreUse(declared, store is not None)
+
+
+def _state_shown(hint: object) -> str:
+    return f"PerTask[{shown(hint)}]" if PER_TASK in metadata(hint) else shown(hint)
 
 
 def _options(hint: object) -> StateOptions | None:
@@ -101,10 +105,10 @@ def _declaration(subject: Subject, index: int, given: Input, store: SharedStore 
         meant = declare_state(store.name, store.hint, key=given.key_type, options=store.options)
     except ConfigError as error:
         fix = f"{subject.line(index, f'{name}: Value[int]')}  # a state type whose parts can be stored"
-        raise subject.refuse(f"{shown(hint)} cannot be used: {error}".rstrip("."), fix, name) from error
+        raise subject.refuse(f"{_state_shown(hint)} cannot be used: {error}".rstrip("."), fix, name) from error
     if declared.specs != meant.specs:
-        fix = subject.line(index, f"{name}: {shown(store.hint)} = {store.name}")
-        raise subject.refuse(f"its type is {shown(hint)}, but store '{store.name}' is {shown(store.hint)}", fix, name)
+        fix = subject.line(index, f"{name}: {_state_shown(store.hint)} = {store.name}")
+        raise subject.refuse(f"its type is {_state_shown(hint)}, but store '{store.name}' is {_state_shown(store.hint)}", fix, name)
     return declared
 
 

@@ -217,6 +217,11 @@ class TestState:
 
         says(bed.refused(bed.app.process(bed.clicks), count), "handler 'count'", "total", "def count(…, total: Value[int])")
 
+    def test_of_a_task_with_a_default_nobody_uses(self, bed: Bed) -> None:
+        def count(n: int, seen: PerTask[Set[int]] = Set({1})) -> None: ...  # noqa: B008
+
+        says(bed.refused(bed.app.process(bed.clicks), count), "handler 'count'", "seen", "def count(…, seen: PerTask[Set[int]])")
+
     def test_with_options_twice(self, bed: Bed) -> None:
         def count(n: int, total: Annotated[Value[int], state(name="a")] = state(name="b")) -> None: ...
 
