@@ -11,8 +11,8 @@ def count(n: int, total: Value[int]) -> int:
     assert_type(total.get(0), int)
     assert_type(total.set(1), int)
     assert_type(total.exists(), bool)
-    total.set("1")  # type: ignore[arg-type]
-    total.add("1")  # type: ignore[arg-type]
+    total.set("1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    total.add("1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     return assert_type(total.add(n), int)
 
 
@@ -31,8 +31,8 @@ def fields(names: Map[str, int], nested: Map[str, Map[int, bytes]]) -> None:
     assert_type(list(names), list[str])
     assert_type(nested["a"], Map[int, bytes])
     assert_type(nested["a"][1], bytes)
-    names[1] = 1  # type: ignore[index]
-    names["a"] = "1"  # type: ignore[assignment]
+    names[1] = 1  # type: ignore[index]  # pyright: ignore[reportArgumentType]
+    names["a"] = "1"  # type: ignore[assignment]  # pyright: ignore[reportArgumentType]
 
 
 def log(elements: Log[float], seen: Annotated[PerTask[Set[str]], state(name="seen")]) -> None:
@@ -42,7 +42,7 @@ def log(elements: Log[float], seen: Annotated[PerTask[Set[str]], state(name="see
     assert_type(elements.drop_while(lambda element: element < 1), int)
     assert_type(seen.add("a"), bool)
     assert_type(list(seen), list[str])
-    seen.add(1)  # type: ignore[arg-type]
+    seen.add(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 class Account(Group):
@@ -55,7 +55,7 @@ def groups(account: Account, accounts: ByKey[str, Account], totals: ByKey[int, V
     assert_type(accounts["a"].holds["b"], int)
     assert_type(totals[1].get(0), int)
     assert_type(list(totals), list[int])
-    totals["a"]  # type: ignore[index]
+    totals["a"]  # type: ignore[index]  # pyright: ignore[reportArgumentType]
 
 
 def by_hand() -> None:
