@@ -6,13 +6,15 @@ an offset at or behind it: markers and aborted records are never delivered, so n
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka.admin._topic import TopicDescription
+from confluent_kafka.cimpl import NewTopic
 
 from streamlet.changelog.replay import Partition, Read
 from streamlet.errors import RetryError
@@ -61,19 +63,29 @@ def consumer_config(client: ClientConfig, group: str) -> dict[str, str | int | f
     return {**COMMON, **CONSUMER, **client, "group.id": group}
 
 
-def admin_client(client: ClientConfig) -> AdminClient:
+class Admin(Protocol):
+    """The client's admin calls as we use them, with the types it leaves out."""
+
+    def list_offsets(
+        self, partitions: dict[TopicPartition, OffsetSpec], **options: object
+    ) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]: ...
+    def describe_topics(self, topics: TopicCollection, **options: object) -> dict[str, Future[TopicDescription]]: ...
+    def create_topics(self, topics: list[NewTopic], **options: object) -> dict[str, Future[None]]: ...
+    def delete_topics(self, topics: list[str], **options: object) -> dict[str, Future[None]]: ...
+    def delete_records(self, positions: list[TopicPartition], **options: object) -> dict[TopicPartition, Future[object]]: ...
+    def list_topics(self, *, timeout: float) -> object: ...
+
+
+def admin_client(client: ClientConfig) -> Admin:
     """An admin client with the app's connection settings."""
-    return AdminClient({**COMMON, **client})
+    return cast("Admin", AdminClient({**COMMON, **client}))
 
 
 class LogOffsets:
     """Asks where partitions begin and end. One connection, many questions."""
 
     def __init__(self, client: ClientConfig) -> None:
-        self._list_offsets = cast(
-            "Callable[..., dict[TopicPartition, Future[ListOffsetsResultInfo]]]",
-            admin_client(client).list_offsets,  # pyright: ignore[reportUnknownMemberType]  # the client leaves it untyped
-        )
+        self._admin = admin_client(client)
         self._brokers = str(client.get("bootstrap.servers"))
 
     def ends(self, partitions: Iterable[Partition], deadline_s: float = 30.0) -> dict[Partition, int]:
@@ -89,7 +101,7 @@ class LogOffsets:
         end = time.monotonic() + deadline_s
         while wanted:
             try:
-                futures = self._list_offsets(wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=5.0)
+                futures = self._admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=5.0)
                 return {Partition(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
             except KafkaException as error:
                 if time.monotonic() >= end:

@@ -5,7 +5,7 @@ import logging
 import shutil
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -283,14 +283,15 @@ def input_positions(
 
 
 @contextlib.contextmanager
-def _opened(resource: Resource) -> Iterator[object]:
-    """A resource for the life of the worker."""
-    with contextlib.contextmanager(resource.open)() as value:
-        yield value
+def _opened(resource: Resource) -> Generator[object]:
+    """A resource for the life of the worker: up to its `yield`, and behind it at the end."""
+    steps = resource.open()
+    yield next(steps)
+    next(steps, None)
 
 
 @contextlib.contextmanager
-def _signals(stop: StopRequest) -> Iterator[None]:
+def _signals(stop: StopRequest) -> Generator[None]:
     """The first signal asks for the last commit, the second ends at once."""
 
     def ask(number: int, _frame: FrameType | None) -> None:

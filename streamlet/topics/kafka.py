@@ -2,11 +2,9 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
 from typing import Final, cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin._topic import TopicDescription
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
 from streamlet.changelog.kafka import BrokerUnavailable, ClientConfig, admin_client
@@ -49,7 +47,7 @@ class Topics:
                     raise BrokerUnavailable(self._brokers, "describe topics", str(error.args[0])) from error
 
     def _describe(self, wanted: list[str]) -> dict[str, TopicFacts]:
-        futures = cast("dict[str, Future[TopicDescription]]", self._admin.describe_topics(TopicCollection(wanted), request_timeout=5.0))
+        futures = self._admin.describe_topics(TopicCollection(wanted), request_timeout=5.0)
         found: dict[str, TopicFacts] = {}
         for name, future in futures.items():
             try:
@@ -67,7 +65,7 @@ class Topics:
         if not new:
             return
         request = [ClientNewTopic(topic.name, topic.partitions, config=dict(topic.config)) for topic in new]
-        for future in cast("dict[str, Future[None]]", self._admin.create_topics(request, operation_timeout=deadline_s)).values():
+        for future in self._admin.create_topics(request, operation_timeout=deadline_s).values():
             try:
                 future.result()
             except KafkaException as error:
@@ -84,7 +82,7 @@ class Topics:
         wanted = sorted(set(names))
         if not wanted:
             return
-        for future in cast("dict[str, Future[None]]", self._admin.delete_topics(wanted, operation_timeout=deadline_s)).values():
+        for future in self._admin.delete_topics(wanted, operation_timeout=deadline_s).values():
             try:
                 future.result()
             except KafkaException as error:
