@@ -3,7 +3,7 @@
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +61,7 @@ def main(report: Report, measure: Callable[[Invocation, Report], None]) -> None:
 
 
 @contextmanager
-def _kafka(brokers: str | None) -> Iterator[str]:
+def _kafka(brokers: str | None) -> Generator[str]:
     if brokers is not None:
         if not all(address.strip().startswith(("127.", "localhost:")) for address in brokers.split(",")):
             raise SystemExit("benchmarks load only a Kafka on this machine: name a loopback address, or leave --brokers out")

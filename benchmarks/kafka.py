@@ -3,18 +3,24 @@
 Nobody's word is taken for a rate: it is read from the end offsets that a read_committed reader would see.
 """
 
+# The client's admin calls return futures of an open type.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+
 import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import repeat
-from typing import cast
+from typing import TypeVar, cast
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]  # exported, but not listed
 from workload import PARTITIONS, VALUE_BYTES, key_of
 
+K = TypeVar("K")
+T = TypeVar("T")
 VALUE = cast("Callable[[Message], bytes]", Message.value)  # no output here is a tombstone
 CHUNK = 100_000
 ANSWER_S = 30.0
@@ -42,7 +48,7 @@ class Broker:
     def create(self, topic: str, config: Mapping[str, str] | None = None) -> None:
         """Create a topic and wait until its partitions have leaders."""
         new = NewTopic(topic, PARTITIONS, 1, config=dict(config or {}))
-        self._admin.create_topics([new], operation_timeout=ANSWER_S)[topic].result(ANSWER_S)
+        _wait(self._admin.create_topics([new], operation_timeout=ANSWER_S))
         deadline = time.monotonic() + ANSWER_S
         while True:
             try:
@@ -62,14 +68,14 @@ class Broker:
     def remove(self, marker: str) -> None:
         """Remove every topic whose name contains `marker`: a run's own ones and those its framework made."""
         if topics := self.topics(marker):
-            for answer in self._admin.delete_topics(topics, operation_timeout=ANSWER_S).values():
-                answer.result(ANSWER_S)
+            _wait(self._admin.delete_topics(topics, operation_timeout=ANSWER_S))
 
     def ends(self, topic: str, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> dict[int, int]:
         """End offset of every partition, as seen under `isolation`."""
-        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(PARTITIONS)}  # type: ignore[no-untyped-call]
-        answers = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_S)
-        return {place.partition: answer.result(ANSWER_S).offset for place, answer in answers.items()}
+        latest = cast("OffsetSpec", OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(topic, number): latest for number in range(PARTITIONS)}
+        answers = _wait(self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_S))
+        return {place.partition: found.offset for place, found in answers.items()}
 
     def fill(self, topic: str, *, records: int, keys: int, seed: int, value: bytes = b"x" * VALUE_BYTES) -> float:
         """Write the input with uniform random keys; return the seconds it took."""
@@ -128,6 +134,11 @@ class Broker:
                     yield at, message.key() or b"", message.value() or b""
         finally:
             consumer.close()
+
+
+def _wait(answers: Mapping[K, Future[T]]) -> dict[K, T]:
+    """All answers of an admin call, whose types the client leaves open."""
+    return {asked: answer.result(ANSWER_S) for asked, answer in answers.items()}
 
 
 LOADER = {

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +97,7 @@ def quix_keeper(invocation: Invocation, source: str) -> Keeper:
 
 
 @contextmanager
-def filled(broker: Broker, keeper: Keeper) -> Iterator[Keeper]:
+def filled(broker: Broker, keeper: Keeper) -> Generator[Keeper]:
     """The contestant after it has taken the whole input: its folder and its changelog are there."""
     run = keeper.run
     run.folder.mkdir()

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +45,7 @@ class Running:
 
 
 @contextmanager
-def started(name: str, command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None) -> Iterator[Running]:
+def started(name: str, command: Sequence[str | Path], log: Path, environment: Mapping[str, str] | None = None) -> Generator[Running]:
     """Run a command until the block ends; then SIGTERM, and SIGKILL if it does not listen."""
     begun = time.monotonic()
     with log.open("wb") as output:
@@ -102,4 +102,4 @@ def _ours_s() -> float:
 
 def end_on_sigterm() -> None:
     """Let SIGTERM unwind this program, so that every block above ends its process."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
