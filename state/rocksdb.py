@@ -149,10 +149,10 @@ class RocksBackend:
             writes.set_default_column_family(self._handles[store])  # spares an argument per entry
             put, delete = writes.put, writes.delete
             for key, value in changes:
-                if value is None:
-                    delete(key)
-                else:
+                if value is not None:
                     put(key, value)
+                else:
+                    delete(key)
         for store, offset in batch.offsets.items():
             writes.put(_OFFSET + store.encode(), VERSION + offset.to_bytes(8, "big"), self._default)
         for name, data in batch.meta.items():

@@ -52,10 +52,10 @@ class TaskState:
         "_commits",
         "_first",
         "_handles",
-        "_journal",
         "_journal_at_changes",
         "_stores",
         "_stream_time_committed",
+        "journal",
         "key",
         "stream_time",
     )
@@ -65,8 +65,8 @@ class TaskState:
         self.key: bytes = NO_KEY
         self._backend = backend
         self._cache_entries = cache_entries
-        self._journal: list[Undo] = []
-        self._stores = {spec.name: Store(spec, backend, self._journal, checking=checking) for spec in specs}
+        self.journal: list[Undo] = []  # its length is a mark, see `mark`; read by the loop, written by the stores
+        self._stores = {spec.name: Store(spec, backend, self.journal, checking=checking) for spec in specs}
         self._first = next(iter(self._stores.values()), None)
         self._handles: list[State] = []
         self._changes: dict[StoreName, list[Change]] | None = None
@@ -99,11 +99,11 @@ class TaskState:
 
     def mark(self) -> int:
         """Where to roll back to if the next record fails."""
-        return len(self._journal)
+        return len(self.journal)
 
     def rollback(self, mark: int) -> None:
         """Undo everything since `mark`."""
-        journal = self._journal
+        journal = self.journal
         assert mark <= len(journal), "a mark lives no longer than its batch"
         while len(journal) > mark:
             dirty, key, before = journal.pop()
@@ -114,7 +114,7 @@ class TaskState:
 
     def end_batch(self) -> None:
         """The batch's records are done: what they changed can only be aborted as a whole. No record is current any more."""
-        self._journal.clear()
+        self.journal.clear()
         self.key = NO_KEY
 
     # One commit
@@ -124,16 +124,16 @@ class TaskState:
         changes = {name: changed for name, store in self._stores.items() if (changed := store.changes())}
         if self._first is not None and self.stream_time != self._stream_time_committed:
             changes.setdefault(self._first.name, []).append((RESERVED, write_time(self.stream_time)))
-        self._changes, self._journal_at_changes = changes, len(self._journal)
+        self._changes, self._journal_at_changes = changes, len(self.journal)
         return changes
 
     def committed(self, offsets: Mapping[StoreName, int], meta: Mapping[str, bytes] | None = None, *, now_ms: int = 0) -> None:
         """Kafka committed exactly what `changes()` gave last. `offsets` are the next changelog offsets of the stores that changed."""
         changes = self._changes
         assert changes is not None, "changes() comes before committed()"
-        assert len(self._journal) == self._journal_at_changes, "nothing may change between changes() and committed()"
+        assert len(self.journal) == self._journal_at_changes, "nothing may change between changes() and committed()"
         assert changes.keys() <= offsets.keys(), "every changed store has a new changelog offset"
-        self._journal.clear()
+        self.journal.clear()
         self._changes = None
         self._stream_time_committed = self.stream_time
         self._commit += 1
@@ -145,7 +145,7 @@ class TaskState:
 
     def aborted(self) -> None:
         """Forget everything since the last commit."""
-        self._journal.clear()
+        self.journal.clear()
         self._changes = None
         self.stream_time = self._stream_time_committed
         for store in self._stores.values():

@@ -111,30 +111,30 @@ class SourceLoop:
     def _run_clean(self, batch: "Decoded", roots: Sequence[Root], gatherers: Sequence[Gatherer], deadline: float) -> Progress:
         """The hot loop: nothing here but what every record needs."""
         state, context, clock, state_key = self._state, self._context, self._clock, self._state_key
-        journal_length, records, moved = self._state.mark, self._outbox.records, self._outbox.moved
+        journal, records, moved = self._state.journal, self._outbox.records, self._outbox.moved
         one_root = len(roots) == 1
         done = 0
         for message, key_bytes, key, value, timestamp in zip(*batch, strict=True):
             state.key = key_bytes if state_key is None else state_key(key)  # type: ignore[assignment]  # a null key reaches no state
             if context is not None:
                 self._fill(context, message, key, timestamp)
-            whole = mark = (journal_length(), len(records), len(moved))
+            undo_to = first_undo = len(journal), len(records), len(moved)
             for root in roots:
                 try:
                     root.step(value, key, key_bytes, timestamp)
                 except RetryError as wait:
-                    self._undo(whole)
+                    self._undo(first_undo)
                     self._counts.processed += done
                     return Progress(done, wait=wait)
                 except Exception as error:  # user code may raise anything: its policy decides
-                    attempt = Attempt(root, message, value, key, key_bytes, timestamp, mark)
+                    attempt = Attempt(root, message, value, key, key_bytes, timestamp, undo_to)
                     failure = self._handle(attempt, error)
                     if failure is not None:
-                        self._undo(whole)
+                        self._undo(first_undo)
                         self._counts.processed += done
                         return Progress(done, failure)
                 if not one_root:
-                    mark = (journal_length(), len(records), len(moved))
+                    undo_to = len(journal), len(records), len(moved)
             done += 1
             for gatherer in gatherers:
                 record = Record(key, value, timestamp, tuple(message.headers() or ()))

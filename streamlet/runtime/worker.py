@@ -4,7 +4,7 @@ A turn of the loop: replay a slice for tasks that are not ready, take what has c
 commit's deadline, commit when the input is drained or the interval is over, let local writes follow.
 """
 
-import itertools
+import gc
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +23,10 @@ from streamlet.runtime.kafka import (
     OutputRefused,
     TransactionAborted,
     TransactionalProducer,
+    has_events,
     is_end,
     is_out_of_range,
+    split_runs,
 )
 from streamlet.runtime.partitioner import Partitioner
 from streamlet.runtime.restoring import Restorer
@@ -130,6 +132,7 @@ class Worker:
         self._ends, self._clock, self._now_ms = ends, clock, now_ms
         self._lost: dict[TaskId, OffsetLost] = {}
         self._by_partition: dict[Partition, Task] = {}
+        self._one_topic = False
         self._work_since: float | None = None
         self._idle_since = clock()
         self._control_at = 0.0
@@ -138,6 +141,7 @@ class Worker:
 
     def run(self) -> None:
         """Work until asked to stop; then the last commit lets every task go."""
+        relax_garbage_collection()
         while not self._stop.requested:
             self._turn()
         self._release()
@@ -176,23 +180,22 @@ class Worker:
         """Give records to their tasks, in the runs they came in; how many there were."""
         if not messages:
             return 0
-        records = [message for message in messages if message.error() is None]
-        if len(records) != len(messages):
-            for message in messages:
-                if message.error() is not None:
-                    self._event(message)
-        for (topic, number), run in itertools.groupby(records, key=_place):
-            task = self._by_partition.get(Partition(topic, number))
+        if has_events(messages):
+            for message in [message for message in messages if message.error() is not None]:
+                self._event(message)
+            messages = [message for message in messages if message.error() is None]
+        for partition, run in split_runs(messages, one_topic=self._one_topic):
+            task = self._by_partition.get(partition)
             if task is not None and task.phase is Phase.RUNNING:
-                task.offer(topic, list(run))
-        return len(records)
+                task.offer(partition.topic, run)
+        return len(messages)
 
     def _event(self, message: Fetched) -> None:
         """The client's word about a partition."""
-        error, (topic, number) = message.error(), _place(message)
-        task = self._by_partition.get(Partition(topic, number))
+        error, topic, number = message.error(), message.topic(), message.partition()
         assert error is not None, "only events come here"
-        if task is None:
+        task = self._by_partition.get(Partition(topic, number)) if topic is not None and number is not None else None
+        if task is None or topic is None:
             return
         if is_end(error):
             task.inlets[topic].at_end = True
@@ -336,6 +339,7 @@ class Worker:
                 continue
             self._tasks[restored.task] = opened
             self._by_partition.update({inlet.partition: opened for inlet in opened.inlets.values()})
+            self._one_topic = len({partition.topic for partition in self._by_partition}) == 1
             facts = {"task": str(restored.task), "term": opened.term, "records": restored.records, "took_s": round(restored.took_s, 3)}
             log.info("task restored", extra=facts)
 
@@ -362,8 +366,11 @@ class Worker:
             log.info("task resumed", extra={"task": subject, "kind": wish.kind.value})
 
 
-def _place(message: Fetched) -> tuple[str, int]:
-    topic, number = message.topic(), message.partition()
-    assert topic is not None, "what a consumer gives has a topic"
-    assert number is not None, "what a consumer gives has a partition"
-    return topic, number
+def relax_garbage_collection() -> None:
+    """Search for cycles seldom: a commit holds tens of thousands of tuples, and each search would walk them all.
+
+    What nobody refers to is freed at once in any case; only user code's cycles wait longer.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 50)
