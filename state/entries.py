@@ -14,7 +14,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 from streamlet.ids import StoreName
 from streamlet.state.backend import Backend, Change, Scan
@@ -30,6 +30,17 @@ class Journal(Protocol):
     """Where changes are noted for undoing: a list in a task, a deque that keeps nothing for state made by hand."""
 
     def append(self, undo: Undo, /) -> None: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Undo]: ...
+
+
+class Handed(NamedTuple):
+    """A mutable value that a handler got."""
+
+    key: bytes
+    value: object
+    held: bytes  # its bytes when it was given
+    at: int  # length of the journal then
 
 
 class Gone:
@@ -80,7 +91,7 @@ class Entries:
         self.cache: dict[bytes, object] = {}
         self.order: list[bytes] | None = None  # keys of dirty and pending, sorted, from the first scan on; may name keys that left
         self.fresh: list[bytes] = []  # keys that `order` lacks
-        self.handed: list[tuple[bytes, object, bytes]] | None = [] if checking else None  # (key, object, its bytes) given to handlers
+        self.handed: list[Handed] | None = [] if checking else None  # what handlers were given
         self.noted = True  # all changes come through `write`, so `order` can be kept up; a Value changes `dirty` itself
         self.packed_bytes = 0  # of the last `changes`
         self.closed = False
@@ -122,18 +133,24 @@ class Entries:
         """The value for the handler; a mutable one comes as a copy."""
         value = self.codec.give(held)
         if self.handed is not None and not self.codec.frozen and isinstance(held, bytes):
-            self.handed.append((key, value, held))
+            self.handed.append(Handed(key, value, held, len(self.journal)))
         return value
 
     def take_mutated(self) -> list[bytes]:
-        """Keys whose value a handler changed in place and did not set."""
+        """Keys whose value a handler changed in place and did not set, then or later. The journal has what was set over."""
         handed, self.handed = self.handed or [], None if self.handed is None else []
+        set_over = {(key, before) for dirty, key, before in (self.journal if handed else ()) if dirty is self.dirty}
         mutated: list[bytes] = []
-        for key, value, before in handed:
+        for key, value, before, _ in handed:
             now = self.codec.encode(value)
-            if now != before and now != self.dirty.get(key, MISSING) and now != self.cache.get(key, MISSING):
+            if now not in (before, self.dirty.get(key, MISSING), self.cache.get(key, MISSING)) and (key, now) not in set_over:
                 mutated.append(key)
         return mutated
+
+    def forgive(self, mark: int) -> None:
+        """What was given since `mark` belongs to a record that failed: whatever it did to it has vanished anyway."""
+        if self.handed:
+            self.handed = [given for given in self.handed if given.at < mark]
 
     def prefetch(self, keys: Iterable[bytes]) -> None:
         """Load the distinct keys that are not at hand with one multi-get."""

@@ -13,7 +13,7 @@ from streamlet.ids import StoreName
 from streamlet.state.backend import Backend, Batch, Change
 from streamlet.state.bind import bind, unbind
 from streamlet.state.declaration import Declaration
-from streamlet.state.entries import RESERVED, Undo
+from streamlet.state.entries import RESERVED, Entries, Undo
 from streamlet.state.errors import BadStoredValue
 from streamlet.state.handle import NO_KEY, State
 from streamlet.state.spec import StoreSpec
@@ -48,11 +48,13 @@ class TaskState:
         "_backend",
         "_cache_entries",
         "_changes",
+        "_checking",
         "_commit",
         "_commits",
         "_first",
         "_handles",
         "_journal_at_changes",
+        "_mutated",
         "_stores",
         "_stream_time_committed",
         "journal",
@@ -65,6 +67,8 @@ class TaskState:
         self.key: bytes = NO_KEY
         self._backend = backend
         self._cache_entries = cache_entries
+        self._checking = checking
+        self._mutated: list[Mutation] = []
         self.journal: list[Undo] = []  # its length is a mark, see `mark`; read by the loop, written by the stores
         self._stores = {spec.name: Store(spec, backend, self.journal, checking=checking) for spec in specs}
         self._first = next(iter(self._stores.values()), None)
@@ -105,6 +109,9 @@ class TaskState:
         """Undo everything since `mark`."""
         journal = self.journal
         assert mark <= len(journal), "a mark lives no longer than its batch"
+        if self._checking:
+            for entries in self._tables():
+                entries.forgive(mark)
         while len(journal) > mark:
             dirty, key, before = journal.pop()
             if before is MISSING:
@@ -114,6 +121,8 @@ class TaskState:
 
     def end_batch(self) -> None:
         """The batch's records are done: what they changed can only be aborted as a whole. No record is current any more."""
+        if self._checking:
+            self._mutated = self.unset_mutations()  # as long as the journal tells what was set
         self.journal.clear()
         self.key = NO_KEY
 
@@ -150,6 +159,8 @@ class TaskState:
         self.stream_time = self._stream_time_committed
         for store in self._stores.values():
             store.aborted()
+        for entries in self._tables() if self._checking else ():
+            entries.forgive(0)
 
     def write_local(self, max_entries: int | None = None) -> bool:
         """Write pending commits to the backend; whether any are left.
@@ -194,7 +205,7 @@ class TaskState:
 
     def counters(self) -> Counters:
         """Numbers for metrics."""
-        tables = [entries for store in self._stores.values() for entries in store.tables()]
+        tables = self._tables()
         return Counters(
             hits=sum(entries.hits for entries in tables),
             misses=sum(entries.misses for entries in tables),
@@ -206,9 +217,9 @@ class TaskState:
 
     def unset_mutations(self) -> list[Mutation]:
         """Values that were changed in place since the last call and never `set`. Only in checking mode."""
-        return [
-            Mutation(store.name, key) for store in self._stores.values() for entries in store.tables() for key in entries.take_mutated()
-        ]
+        found = [Mutation(entries.store, key) for entries in self._tables() for key in entries.take_mutated()]
+        found, self._mutated = self._mutated + found, []
+        return found
 
     def close(self) -> None:
         """Forget what is not written, which Kafka has; every handle raises from now on. The backend stays open."""
@@ -218,8 +229,11 @@ class TaskState:
             unbind(handle)
         self.key = NO_KEY
 
+    def _tables(self) -> list[Entries]:
+        return [entries for store in self._stores.values() for entries in store.tables()]
+
     def _trim(self) -> None:
-        tables = [entries for store in self._stores.values() for entries in store.tables()]
+        tables = self._tables()
         held = sum(len(entries.cache) for entries in tables)
         if held > self._cache_entries:
             for entries in tables:

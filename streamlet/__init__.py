@@ -4,6 +4,8 @@ This module is the contract with app authors: what `__all__` names stays; everyt
 It stays light, since Python runs it before any sub-package: no client library is imported here.
 """
 
+from typing import TYPE_CHECKING
+
 from streamlet.app import App
 from streamlet.commit import Commit
 from streamlet.context import Context
@@ -15,6 +17,9 @@ from streamlet.policy import dead_letter, fail, skip
 from streamlet.record import Record, Sent
 from streamlet.state.types import ByKey, Group, Log, Map, PerTask, Set, State, Value, state
 from streamlet.topic import Topic
+
+if TYPE_CHECKING:
+    from streamlet.testing import TestDriver
 
 __version__ = "0.1.0"
 
@@ -40,6 +45,7 @@ __all__ = [
     "State",
     "StateError",
     "StreamletError",
+    "TestDriver",
     "Topic",
     "Value",
     "__version__",
@@ -53,3 +59,12 @@ __all__ = [
     "skip",
     "state",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`TestDriver` brings the runtime along, so it is loaded when it is asked for."""
+    if name == "TestDriver":
+        from streamlet.testing import TestDriver
+
+        return TestDriver
+    raise AttributeError(f"module 'streamlet' has no attribute {name!r}")

@@ -3,7 +3,8 @@
 Opened once per worker, closed at its end, never on a changelog.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Final, NoReturn
 
 from streamlet.errors import ConfigError
@@ -55,3 +56,14 @@ class Resource(Placeholder):
         super().__init__(name)
         self.open: Final = opener
         self.type: Final = type_
+
+
+@contextmanager
+def opened(resource: Resource) -> Generator[object]:
+    """A resource for the life of a worker: up to its `yield`, and behind it at the end, however that comes."""
+    steps = resource.open()
+    value = next(steps)
+    try:
+        yield value
+    finally:
+        next(steps, None)

@@ -190,8 +190,12 @@ def _argument(handler: str, param: Param, bindings: Bindings) -> object:
 def _compile_emit(sub: SubTopology, node: Node, key_codec: AnyCodec | None, bindings: Bindings) -> Step:
     """What happens to one result: encoded for every topic it goes to, then given to the handlers fused behind."""
     output = node.handler.signature.output
-    records = output.kind is OutputKind.RECORD
-    send = _compile_record(sub, node, bindings) if records else _compile_value(sub, node, key_codec, bindings)
+    if output.kind is OutputKind.NOTHING:
+        send = _refuse_all(node)
+    elif output.kind is OutputKind.RECORD:
+        send = _compile_record(sub, node, bindings)
+    else:
+        send = _compile_value(sub, node, key_codec, bindings)
     if not output.admits_sent:
         return send
     send_sent = _compile_sent(node, bindings)
@@ -203,6 +207,16 @@ def _compile_emit(sub: SubTopology, node: Node, key_codec: AnyCodec | None, bind
             send(result, key, key_bytes, timestamp)
 
     return send_either
+
+
+def _refuse_all(node: Node) -> Step:
+    """For a handler that gives nothing, or nothing but records for declared topics."""
+    expected = "records made by topic.record(…)" if node.handler.signature.output.admits_sent else "nothing"
+
+    def refuse(result: object, _key: object, _key_bytes: bytes | None, _timestamp: int) -> None:
+        raise WrongOutput(node.handler.name, expected, type(result).__name__)
+
+    return refuse
 
 
 def _compile_value(sub: SubTopology, node: Node, key_codec: AnyCodec | None, bindings: Bindings) -> Step:
@@ -257,7 +271,7 @@ def _compile_record(sub: SubTopology, node: Node, bindings: Bindings) -> Step:
     """A Record says its key itself; unless it says more, it carries its input's timestamp and no headers."""
     append, context, name = bindings.outbox.records.append, bindings.context, node.handler.name
     targets = [(topic.name, encoder(topic.key_codec), encoder(topic.value_codec)) for topic in node.to]
-    followers = [compile_step(sub, index, None, bindings) for index in node.followers]
+    followers = [(compile_step(sub, index, None, bindings), sub.nodes[index].handler.signature.admits_null) for index in node.followers]
     moved = _moved(node)
     keeps_key = node.handler.wiring.keeps_key
 
@@ -277,8 +291,9 @@ def _compile_record(sub: SubTopology, node: Node, bindings: Bindings) -> Step:
         if followers:
             seen = context.key, context.timestamp, context.headers
             context.key, context.timestamp, context.headers = result.key, at, tuple(result.headers)
-            for step in followers:
-                step(result.value, result.key, None, at)
+            for step, admits_null in followers:
+                if result.value is not None or admits_null:
+                    step(result.value, result.key, None, at)
             context.key, context.timestamp, context.headers = seen
 
     return send

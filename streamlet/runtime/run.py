@@ -25,7 +25,7 @@ from streamlet.partitioning import tasks
 from streamlet.rebalance.kafka import ControlReader, Leader, fence
 from streamlet.rebalance.records import Own
 from streamlet.rebalance.solo import solo_plan, to_fence
-from streamlet.resource import Resource
+from streamlet.resource import opened
 from streamlet.runtime.commit import CommitTopics
 from streamlet.runtime.kafka import BrokerWatch, InputConsumer, PlainOutlet, ProducerLost, TransactionalProducer
 from streamlet.runtime.partitioner import Partitioner
@@ -97,7 +97,7 @@ def run_app(app: App, settings: Settings | None = None, *, create_missing: bool 
         topics.wait_for_broker(30.0)
         prepared = prepare_topics(topology, topics, create_missing=create_missing, file=file)
         seat = stack.enter_context(take_seat(settings.storage.state_dir, topology.app))
-        resources = {resource.name: stack.enter_context(_opened(resource)) for resource in topology.resources}
+        resources = {resource.name: stack.enter_context(opened(resource)) for resource in topology.resources}
         run = Run(topology, settings, client, prepared, seat, resources, app.guarantee)
         _run_incarnations(run, stop)
 
@@ -280,14 +280,6 @@ def input_positions(
         lost = offset is None or not oldest[partition] <= offset <= newest[partition]
         found[partition] = OffsetLost(task, partition, offset, oldest[partition], newest[partition]) if lost or offset is None else offset
     return found
-
-
-@contextlib.contextmanager
-def _opened(resource: Resource) -> Generator[object]:
-    """A resource for the life of the worker: up to its `yield`, and behind it at the end."""
-    steps = resource.open()
-    yield next(steps)
-    next(steps, None)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from streamlet.codecs import BoundCodec, explain_decode
 from streamlet.context import Context
@@ -19,11 +19,15 @@ from streamlet.runtime.batching import Gatherer
 from streamlet.runtime.chain import Step
 from streamlet.runtime.incoming import Incoming
 from streamlet.runtime.outbox import Outbox
+from streamlet.state.errors import BadKey, WrongValue
 from streamlet.state.task_state import TaskState
 
 log = logging.getLogger("streamlet.task")
 
+_MOST_SAID: Final = 4000  # characters of an exception's message
+
 MonotonicClock = Callable[[], float]
+Sleep = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,13 @@ class Progress:
     wait: RetryError | None = None  # something the record needs is away: the same record again later
 
 
+Stop = HandlerError | RetryError  # why a task cannot go on: a record parks it, or something is away for a while
+
+
+def _stopped(done: int, stop: Stop, *, rewind: bool = False) -> Progress:
+    return Progress(done, wait=stop, rewind=rewind) if isinstance(stop, RetryError) else Progress(done, stop, rewind)
+
+
 class SourceLoop:
     """Runs the handlers of one source for one task. Its only user is that task."""
 
@@ -86,6 +97,7 @@ class SourceLoop:
         outbox: Outbox,
         counts: Counts,
         clock: MonotonicClock = time.monotonic,
+        sleep: Sleep = time.sleep,
     ) -> None:
         self._topic, self._partition = topic, partition
         self._decode_key, self._decode_value, self._value_codec = key_codec.decode, value_codec.decode, value_codec
@@ -93,6 +105,7 @@ class SourceLoop:
         self._gatherers = tuple(gatherers)
         self._state_key, self._needs_key = state_key, needs_key or state_key is not None or bool(gatherers)
         self._context, self._state, self._outbox, self._counts, self._clock = context, state, outbox, counts, clock
+        self._sleep = sleep
 
     def run(self, messages: Sequence[Incoming], deadline: float) -> Progress:
         """Process records in order until the deadline has passed or one stops the task."""
@@ -103,56 +116,56 @@ class SourceLoop:
         try:
             decoded = [*map(self._decode_value, cast("list[bytes]", values))]  # no None among them, see above
             decoded_keys = [*map(self._decode_key, cast("list[bytes]", keys))] if self._needs_key else keys
+            state_keys = keys if self._state_key is None else [*map(self._state_key, decoded_keys)]
             times = [message.timestamp()[1] for message in messages] if self._event_time is None else [*map(self._event_time, decoded)]
         except Exception:  # whatever a codec raises: find out which record it was
             return self._run_careful(messages, deadline)
-        return self._run_clean(Decoded(messages, keys, decoded_keys, decoded, times), self._roots, self._gatherers, deadline)
+        return self._run_clean(Decoded(messages, keys, state_keys, decoded_keys, decoded, times), self._roots, self._gatherers, deadline)
 
     def _run_clean(self, batch: "Decoded", roots: Sequence[Root], gatherers: Sequence[Gatherer], deadline: float) -> Progress:
         """The hot loop: nothing here but what every record needs."""
-        state, context, clock, state_key = self._state, self._context, self._clock, self._state_key
+        state, context, clock = self._state, self._context, self._clock
         journal, records, moved = self._state.journal, self._outbox.records, self._outbox.moved
         one_root = len(roots) == 1
         done = 0
-        for message, key_bytes, key, value, timestamp in zip(*batch, strict=True):
-            state.key = key_bytes if state_key is None else state_key(key)  # type: ignore[assignment]  # a null key reaches no state
+        for message, key_bytes, state_key, key, value, timestamp in zip(*batch, strict=True):
+            state.key = state_key  # a null key reaches no state
             if context is not None:
                 self._fill(context, message, key, timestamp)
             undo_to = first_undo = len(journal), len(records), len(moved)
             for root in roots:
                 try:
                     root.step(value, key, key_bytes, timestamp)
-                except RetryError as wait:
-                    self._undo(first_undo)
-                    self._counts.processed += done
-                    return Progress(done, wait=wait)
                 except Exception as error:  # user code may raise anything: its policy decides
                     attempt = Attempt(root, message, value, key, key_bytes, timestamp, undo_to)
-                    failure = self._handle(attempt, error)
-                    if failure is not None:
+                    stop = self._handle(attempt, error)
+                    if stop is not None:
                         self._undo(first_undo)
-                        self._counts.processed += done
-                        return Progress(done, failure)
+                        self._note(batch, done)
+                        return _stopped(done, stop)
                 if not one_root:
                     undo_to = len(journal), len(records), len(moved)
             done += 1
             for gatherer in gatherers:
                 record = Record(key, value, timestamp, tuple(message.headers() or ()))
-                if gatherer.add(message, record, clock()) and (failure := self._call(gatherer)) is not None:
-                    return Progress(done, failure, rewind=True)
+                if gatherer.add(message, record, clock()) and (stop := self._call(gatherer)) is not None:
+                    return _stopped(done, stop, rewind=True)
             if clock() >= deadline:
                 break
-        self._counts.processed += done
-        state.set_stream_time(max(batch.times[:done], default=-1))
+        self._note(batch, done)
         return Progress(done)
 
-    def flush(self) -> HandlerError | None:
+    def _note(self, batch: "Decoded", done: int) -> None:
+        self._counts.processed += done
+        self._state.set_stream_time(max(batch.times[:done], default=-1))
+
+    def flush(self) -> Progress:
         """Call the batch handlers with what they have gathered; a failure means going back to the last commit."""
         for gatherer in self._gatherers:
-            failure = self._call(gatherer)
-            if failure is not None:
-                return failure
-        return None
+            stop = self._call(gatherer)
+            if stop is not None:
+                return _stopped(0, stop, rewind=True)
+        return Progress(0)
 
     def filling(self, now: float) -> bool:
         """Whether a batch handler still waits for more records."""
@@ -163,16 +176,20 @@ class SourceLoop:
         for gatherer in self._gatherers:
             gatherer.take()
 
-    def _call(self, gatherer: Gatherer) -> HandlerError | None:
+    def _call(self, gatherer: Gatherer) -> Stop | None:
         """One call with all; if that fails, one call for each, so that only the culprit meets the policy."""
         messages, records = gatherer.take()
-        mark = self._mark()
         if not records:
             return None
+        mark = self._mark()
         try:
             gatherer.call(records)
-        except Exception:  # user code may raise anything: find the record that did it
+        except Exception as error:  # user code may raise anything: find the record that did it
             self._undo(mark)
+            if isinstance(error, RetryError):
+                return error
+            if len(records) == 1:
+                return self._call_again(gatherer, messages[0], records[0], error)
         else:
             return None
         for message, record in zip(messages, records, strict=True):
@@ -181,10 +198,18 @@ class SourceLoop:
                 gatherer.call([record])
             except Exception as error:  # this is the one: its policy decides
                 self._undo(mark)
-                failure = self._refuse(message, HandlerError, gatherer.name, gatherer.policy, error)
-                if failure is not None:
-                    return failure
+                stop = self._call_again(gatherer, message, record, error)
+                if stop is not None:
+                    return stop
         return None
+
+    def _call_again(self, gatherer: Gatherer, message: Incoming, record: Record[object, object], error: Exception) -> Stop | None:
+        """One record failed a batch handler alone: the same policy as for any handler."""
+        mark = self._mark()
+        last = self._retry(gatherer.policy, error, lambda: gatherer.call([record]), lambda: self._undo(mark))
+        if last is None or isinstance(last, RetryError):
+            return last
+        return self._refuse(message, HandlerError, gatherer.name, gatherer.policy, last)
 
     def late(self, deadline: float) -> bool:
         """Whether the deadline has passed."""
@@ -193,56 +218,80 @@ class SourceLoop:
     def _run_careful(self, messages: Sequence[Incoming], deadline: float) -> Progress:
         """Record by record: nulls and undecodable bytes find their policy, the others run as usual."""
         for done, message in enumerate(messages):
-            key_bytes, raw = message.key(), message.value()
-            try:
-                key = self._decode_key(key_bytes) if key_bytes is not None and self._needs_key else None
-                value = self._decode_value(raw) if raw is not None else None
-                timestamp = self._event_time(value) if self._event_time is not None and raw is not None else message.timestamp()[1]
-            except RetryError as wait:
-                return Progress(done, wait=wait)
-            except Exception as error:  # whatever a codec raises: the topic's policy decides
-                failure = self._refuse(message, Undecodable, self._topic, self._decode_policy, explain_decode(self._value_codec, error))
-                if failure is not None:
-                    return Progress(done, failure)
-                continue
-            roots = [root for root in self._roots if raw is not None or root.admits_null]
-            self._counts.nulls += len(self._roots) - len(roots)
-            if key_bytes is None:
-                for root in [root for root in roots if root.needs_key]:
-                    missing = ValueError("the record has no key, but the handler keeps state by key")
-                    failure = self._refuse(message, NullKey, root.name, root.policy, missing)
-                    if failure is not None:
-                        return Progress(done, failure)
-                roots = [root for root in roots if not root.needs_key]
-            gatherers = [gatherer for gatherer in self._gatherers if raw is not None or gatherer.admits_null]
-            progress = self._run_clean(Decoded([message], [key_bytes], [key], [value], [timestamp]), roots, gatherers, deadline)
+            progress = self._run_odd(message, deadline)
             if progress.failure is not None or progress.wait is not None:
                 return Progress(done, progress.failure, progress.rewind, progress.wait)
             if self._clock() >= deadline:
                 return Progress(done + 1)
         return Progress(len(messages))
 
-    def _handle(self, attempt: "Attempt", error: Exception) -> HandlerError | None:
-        """Undo what the failed handler did; then retry, drop, or send to the dead letters. A failure returned parks the task."""
+    def _run_odd(self, message: Incoming, deadline: float) -> Progress:
+        """One record that may be null, have no key, or not decode."""
+        key_bytes, raw, encode = message.key(), message.value(), self._state_key
+        try:
+            key = self._decode_key(key_bytes) if key_bytes is not None and self._needs_key else None
+            state_key = key_bytes if encode is None or key_bytes is None else encode(key)
+            value = self._decode_value(raw) if raw is not None else None
+            timestamp = self._event_time(value) if self._event_time is not None and raw is not None else message.timestamp()[1]
+        except RetryError as wait:
+            return Progress(0, wait=wait)
+        except Exception as error:  # whatever a codec raises: the topic's policy decides
+            explained = explain_decode(self._value_codec, error)
+            return Progress(1, self._refuse(message, Undecodable, self._topic, self._decode_policy, explained))
+        takers = [root for root in self._roots if raw is not None or root.admits_null]
+        gatherers = [gatherer for gatherer in self._gatherers if raw is not None or gatherer.admits_null]
+        self._counts.nulls += len(self._roots) + len(self._gatherers) - len(takers) - len(gatherers)
+        whole = self._mark()
+        keyless = [root for root in takers if key_bytes is None and root.needs_key]
+        for root in keyless:
+            missing = ValueError("the record has no key, but the handler keeps state by key")
+            failure = self._refuse(message, NullKey, root.name, root.policy, missing)
+            if failure is not None:
+                self._undo(whole)
+                return Progress(0, failure)
+        roots = [root for root in takers if root not in keyless]
+        record = Decoded([message], [key_bytes], [state_key], [key], [value], [timestamp])
+        progress = self._run_clean(record, roots, gatherers, deadline)
+        if progress.failure is not None or progress.wait is not None:
+            self._undo(whole)
+        return progress
+
+    def _handle(self, attempt: "Attempt", error: Exception) -> Stop | None:
+        """Undo what the failed handler did; then retry, drop, or send to the dead letters. What is returned stops the task."""
         root, policy = attempt.root, attempt.root.policy
-        self._undo(attempt.mark)
-        if isinstance(policy, DeadLetter):
-            for _ in range(policy.retries if isinstance(error, policy.on) else 0):
-                time.sleep(policy.backoff_ms / 1000)
-                try:
-                    root.step(attempt.value, attempt.key, attempt.key_bytes, attempt.timestamp)
-                except Exception as again:  # the same policy, once more
-                    self._undo(attempt.mark)
-                    error = again
-                else:
-                    return None
-        return self._refuse(attempt.message, HandlerError, root.name, policy, error)
+
+        def undo() -> None:
+            self._undo(attempt.mark)
+            if self._context is not None:  # a follower may have left its own record there
+                self._fill(self._context, attempt.message, attempt.key, attempt.timestamp)
+
+        undo()
+        last = self._retry(policy, error, lambda: root.step(attempt.value, attempt.key, attempt.key_bytes, attempt.timestamp), undo)
+        if last is None or isinstance(last, RetryError):
+            return last
+        return self._refuse(attempt.message, HandlerError, root.name, policy, last)
+
+    def _retry(self, policy: Policy, error: Exception, again: Callable[[], None], undo: Callable[[], None]) -> Exception | None:
+        """Try as often as the policy says; the last error, None if a try succeeded. A RetryError ends it: something is away."""
+        tries = policy.retries if isinstance(policy, DeadLetter) and isinstance(error, policy.on) else 0
+        for _ in range(0 if isinstance(error, RetryError) else tries):
+            self._sleep(policy.backoff_ms / 1000 if isinstance(policy, DeadLetter) else 0)
+            try:
+                again()
+            except Exception as latest:  # the same policy, once more
+                undo()
+                error = latest
+                if isinstance(error, RetryError):
+                    break
+            else:
+                return None
+        return error
 
     def _refuse(self, message: Incoming, kind: type[HandlerError], name: str, policy: Policy, error: Exception) -> HandlerError | None:
         """Apply an error policy to a record that leaves no trace but this."""
-        failure = kind(name, self._topic, self._partition, message.offset() or 0, f"{type(error).__name__}: {error}")
+        failure = kind(name, self._topic, self._partition, message.offset() or 0, f"{type(error).__name__}: {_said(error)}")
         failure.__cause__ = error
-        if isinstance(error, ConfigError):
+        if isinstance(error, ConfigError) and not isinstance(error, BadKey | WrongValue):
             return failure  # no record is at fault: every other one would fail likewise
         if isinstance(policy, Skip):
             self._counts.skipped += 1
@@ -277,6 +326,7 @@ class Decoded(NamedTuple):
 
     messages: Sequence[Incoming]
     key_bytes: Sequence[bytes | None]
+    state_keys: Sequence[bytes | None]
     keys: Sequence[object]
     values: Sequence[object]
     times: Sequence[int]
@@ -306,6 +356,14 @@ def dead_letter_headers(message: Incoming, failure: HandlerError, error: Excepti
         "streamlet-offset": str(failure.offset),
         "streamlet-handler": failure.handler,
         "streamlet-error": type(error).__name__,
-        "streamlet-reason": str(error),
+        "streamlet-reason": _said(error),
     }
-    return [*(message.headers() or ()), *((name, text.encode()) for name, text in facts.items())]
+    return [*(message.headers() or ()), *((name, text.encode(errors="backslashreplace")) for name, text in facts.items())]
+
+
+def _said(error: Exception) -> str:
+    """An exception's message, whatever it may be: a header must stay small, and saying it must not fail."""
+    try:
+        return str(error)[:_MOST_SAID]
+    except Exception as worse:  # a __str__ of the app's own
+        return f"(no message: {type(worse).__name__})"

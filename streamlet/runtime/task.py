@@ -22,7 +22,7 @@ from streamlet.runtime.chain import AnyCodec, Bindings, compile_batch, compile_s
 from streamlet.runtime.commit import Part
 from streamlet.runtime.incoming import Incoming
 from streamlet.runtime.outbox import Outbox
-from streamlet.runtime.source_loop import Counts, MonotonicClock, Root, SourceLoop
+from streamlet.runtime.source_loop import Counts, MonotonicClock, Progress, Root, Sleep, SourceLoop
 from streamlet.signature import First, ParamKind
 from streamlet.state.declaration import View
 from streamlet.state.keys import key_encoder, passes_through
@@ -83,6 +83,7 @@ class Task:
         positions: Mapping[Partition, int],
         resources: Mapping[str, object],
         clock: MonotonicClock = time.monotonic,
+        sleep: Sleep = time.sleep,
     ) -> None:
         self.id, self.term, self.state = task, term, state
         self.phase = Phase.RESTORED
@@ -105,7 +106,7 @@ class Task:
         self.inlets = {
             source.topic.name: Inlet(
                 Partition(source.topic.name, task.partition),
-                _source_loop(sub, source, task.partition, bindings, state, self.counts, clock),
+                _source_loop(sub, source, task.partition, bindings, state, self.counts, clock, sleep),
                 internal=source.repartitions is not None,
             )
             for source in sub.sources
@@ -163,12 +164,9 @@ class Task:
                 inlet.position = last + 1
                 del inlet.waiting[: progress.done]
             self.state.end_batch()
-            if progress.wait is not None:
-                self._wait_until = self._clock() + _WAIT_S
-                log.warning("task waits for something its record needs", extra={"task": str(self.id), "reason": str(progress.wait)})
-                return None
-            if progress.failure is not None:
-                return self._stop_before(progress.failure) if progress.rewind else progress.failure
+            stop = self._stop(progress)
+            if stop is not None or progress.wait is not None:
+                return stop
             if progress.done < len(batch) or inlet.loop.late(deadline):
                 return None
         return None
@@ -176,17 +174,26 @@ class Task:
     def flush(self) -> StreamletError | None:
         """Before a commit: call the batch handlers with what they hold."""
         for inlet in self.inlets.values():
-            failure = inlet.loop.flush()
+            progress = inlet.loop.flush()
             self.state.end_batch()
-            if failure is not None:
-                return self._stop_before(failure)
+            stop = self._stop(progress)
+            if stop is not None:
+                return stop
         return None
 
-    def _stop_before(self, failure: HandlerError) -> StreamletError:
-        """A batch failed after later records had been touched: begin again at the last commit and stop at the culprit."""
-        self.aborted()
-        self._limit = (Partition(failure.topic, failure.partition), failure.offset, failure)
-        return GoBack()
+    def _stop(self, progress: Progress) -> StreamletError | None:
+        """What a stopped run means for the task. A batch fails after later records were touched: back to the last commit."""
+        failure = progress.failure
+        if progress.wait is not None:
+            self._wait_until = self._clock() + _WAIT_S
+            log.warning("task waits for something its record needs", extra={"task": str(self.id), "reason": str(progress.wait)})
+        if progress.rewind:
+            self.aborted()
+            if failure is not None:  # then stop at the culprit
+                self._limit = (Partition(failure.topic, failure.partition), failure.offset, failure)
+            return GoBack()
+        # what was gathered before the failed record is done before the task stops: its positions are committed
+        return None if failure is None else self.flush() or failure
 
     def filling(self, now: float) -> bool:
         """Whether a batch handler still waits for more records, so that a commit is better made later."""
@@ -216,13 +223,12 @@ class Task:
         count = next((i for i, message in enumerate(inlet.waiting) if message.timestamp()[1] > until), len(inlet.waiting))
         return inlet.waiting[: max(1, count)]
 
-    def skip_one(self) -> None:
-        """Go on behind the record that parked the task."""
-        failed = self.failure
-        topic = getattr(failed, "topic", None)
-        assert topic in self.inlets, "a parked task knows the record that stopped it"
-        self.inlets[topic].position += 1
-        self._limit = None
+    def resume(self, *, skip: bool) -> None:
+        """Go on after being parked: at the record that stopped the task, or behind it."""
+        failed, self.failure, self._limit = self.failure, None, None
+        if skip and isinstance(failed, HandlerError):
+            self.inlets[failed.topic].position = failed.offset + 1  # the position itself may be a transaction's marker
+        self.enter(Phase.RUNNING)
 
     def drop_waiting(self) -> None:
         """Forget what was fetched and not processed; it is fetched again when it is wanted."""
@@ -304,7 +310,14 @@ def _keeps_state_by_key(node: Node) -> bool:
 
 
 def _source_loop(
-    sub: SubTopology, source: Source, partition: int, bindings: Bindings, state: TaskState, counts: Counts, clock: MonotonicClock
+    sub: SubTopology,
+    source: Source,
+    partition: int,
+    bindings: Bindings,
+    state: TaskState,
+    counts: Counts,
+    clock: MonotonicClock,
+    sleep: Sleep,
 ) -> SourceLoop:
     topic = source.topic
     nodes = _reachable(sub, source.roots)
@@ -348,6 +361,7 @@ def _source_loop(
         outbox=bindings.outbox,
         counts=counts,
         clock=clock,
+        sleep=sleep,
     )
 
 

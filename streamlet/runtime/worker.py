@@ -358,10 +358,7 @@ class Worker:
             task = self._tasks.get(TaskId.parse(subject))
             if task is None or task.phase is not Phase.PARKED:
                 continue
-            if wish.kind is WishKind.SKIP:
-                task.skip_one()
-            task.failure = None
-            task.enter(Phase.RUNNING)
+            task.resume(skip=wish.kind is WishKind.SKIP)
             self._consumer.add(task.positions)
             log.info("task resumed", extra={"task": subject, "kind": wish.kind.value})
 
