@@ -5,6 +5,7 @@ stable offset lags a commit that has already returned. And the end is reached wh
 an offset at or behind it: markers and aborted records are never delivered, so no record's offset tells.
 """
 
+import logging
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
@@ -20,6 +21,10 @@ from streamlet.changelog.replay import Partition, Read
 from streamlet.errors import RetryError
 
 ClientConfig = Mapping[str, str | int | float | bool]
+
+# The client's own words about a fenced producer only alarm people: what matters reaches us as errors.
+CLIENT_LOG: Final = logging.getLogger("streamlet.client")
+CLIENT_LOG.addFilter(lambda _record: logging.getLogger("streamlet").isEnabledFor(logging.DEBUG))
 
 # Every client: reconnect quickly, and never wait a second to fetch again after a full queue (librdkafka's default).
 COMMON: Final[dict[str, str | int | float | bool]] = {

@@ -19,6 +19,17 @@ def run(
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A property for every Kafka client; may be given again.")
     ] = None,
     config_file: Annotated[Path | None, typer.Option(help="Use this file instead of ./streamlet.toml.")] = None,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Answer /metrics, /healthz, /readyz and /status there; a PORT alone means the loopback. [default: off]",
+        ),
+    ] = None,
+    accept_change: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STORE", help="Go on although this store's type or changelog has changed; may be given again."),
+    ] = None,
     dev: Annotated[bool, typer.Option("--dev", help="Create topics that are missing.")] = False,
     log_format: Annotated[LogFormat, typer.Option(help="How logs look.")] = LogFormat.TEXT,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
@@ -26,5 +37,5 @@ def run(
     """Run an app until Ctrl-C or SIGTERM."""
     set_up_logs(log_format, log_level.upper())
     app = load_app(file)
-    given = command_line_layer({"brokers": brokers, "state_dir": state_dir}, config or [])
-    run_app(app, settings_for(app, given, config_file), create_missing=dev, file=file)
+    given = command_line_layer({"brokers": brokers, "state_dir": state_dir, "http": http}, config or [])
+    run_app(app, settings_for(app, given, config_file), create_missing=dev, file=file, accepted=accept_change or ())

@@ -6,7 +6,7 @@ from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from streamlet.changelog.kafka import COMMON, BrokerUnavailable, ClientConfig, LogOffsets, consumer_config
+from streamlet.changelog.kafka import CLIENT_LOG, COMMON, BrokerUnavailable, ClientConfig, LogOffsets, consumer_config
 from streamlet.changelog.replay import Partition
 from streamlet.errors import FencedError, RetryError
 from streamlet.ids import Incarnation
@@ -97,7 +97,7 @@ def fence(client: ClientConfig, incarnation: Incarnation, deadline_s: float = 30
     """
     timeout_s, end = 0.06, time.monotonic() + deadline_s
     while True:
-        producer = Producer({**COMMON, **client, "transactional.id": incarnation, "retry.backoff.ms": 5})
+        producer = Producer({**COMMON, **client, "transactional.id": incarnation, "retry.backoff.ms": 5}, logger=CLIENT_LOG)
         try:
             producer.init_transactions(timeout_s)
         except KafkaException as error:
@@ -114,7 +114,7 @@ class Leader:
     def __init__(self, client: ClientConfig, app: str, deadline_s: float = 30.0) -> None:
         self._client, self._app = client, app
         config = {**COMMON, **client, "transactional.id": f"{app}-leader", "transaction.timeout.ms": 10_000, "retry.backoff.ms": 5}
-        self._producer = Producer(config)
+        self._producer = Producer(config, logger=CLIENT_LOG)
         self._raise_if_fenced(lambda: self._producer.init_transactions(deadline_s))
 
     def publish(self, *records: tuple[bytes, ControlRecord | None]) -> None:
@@ -140,7 +140,16 @@ class Leader:
 
 def write_wish(client: ClientConfig, app: str, wish: Wish, deadline_s: float = 10.0) -> None:
     """Put a person's wish on the control topic, by a plain producer: it must not hold anybody back."""
+    _write_plainly(client, app, wish_key(wish), encode(wish), deadline_s)
+
+
+def take_back_wish(client: ClientConfig, app: str, wish: Wish, deadline_s: float = 10.0) -> None:
+    """Remove a wish that nobody answered."""
+    _write_plainly(client, app, wish_key(wish), None, deadline_s)
+
+
+def _write_plainly(client: ClientConfig, app: str, key: bytes, value: bytes | None, deadline_s: float) -> None:
     producer = Producer({**COMMON, **client, "acks": "all"})
-    producer.produce(control_topic(app), encode(wish), wish_key(wish), 0)
+    producer.produce(control_topic(app), value, key, 0)
     if producer.flush(deadline_s):
         raise BrokerUnavailable(str(client.get("bootstrap.servers")), "write a wish", "the record was not acknowledged in time")

@@ -18,6 +18,8 @@ from streamlet.errors import ConfigError
 T = TypeVar("T")
 MEGABYTE: Final = 1024 * 1024
 DEFAULT_BROKERS: Final = "127.0.0.1:9092"
+HTTP_OFF: Final = "off"
+_LOOPBACK: Final = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,17 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True)
+class Address:
+    """Where the HTTP endpoint listens; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
 class Origin:
     """Where a value was found, as people would look for it."""
 
@@ -93,6 +106,7 @@ class Settings:
     storage: Storage
     commit: Commit
     processes: Processes
+    http: Address | None  # None: no endpoint
     origins: Mapping[str, Origin]
 
     def shown(self) -> dict[str, str]:
@@ -106,6 +120,7 @@ class Settings:
             "commit_max_bytes": str(self.commit.max_bytes),
             "write_interval_ms": str(self.storage.write_interval_ms),
             "write_max_bytes": str(self.storage.write_max_bytes),
+            "http": str(self.http or HTTP_OFF),
         }
         return plain | {f"kafka.{name}": masked(name, value) for name, value in sorted(self.connection.properties.items())}
 
@@ -182,6 +197,7 @@ def resolve(layers: Sequence[Layer], *, default_state_dir: Path) -> Settings:
         ),
         commit=Commit(interval_ms=pick(COMMIT_INTERVAL, 100), max_bytes=pick(COMMIT_BYTES, 64 * MEGABYTE)),
         processes=Processes(workers=pick(WORKERS, 1), standbys=pick(STANDBYS, 0)),
+        http=pick(HTTP, None),
         origins=MappingProxyType(origins),
     )
 
@@ -278,6 +294,16 @@ def _addresses(value: object) -> str:
     return ",".join(address.strip() for address in value.split(","))
 
 
+def _listen(value: object) -> Address | None:
+    text = str(value).strip()
+    if text.lower() == HTTP_OFF:
+        return None
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise ValueError(f"it is HOST:PORT, a PORT on {_LOOPBACK}, or {HTTP_OFF}, for example 0.0.0.0:8080")
+    return Address(host or _LOOPBACK, int(port))
+
+
 def _folder(value: object) -> Path:
     if not isinstance(value, str | Path) or not str(value).strip():
         raise ValueError("it is the path of a folder")
@@ -315,7 +341,10 @@ COMMIT_INTERVAL: Final = Setting("commit_interval_ms", _count)
 COMMIT_BYTES: Final = Setting("commit_max_bytes", _count)
 WRITE_INTERVAL: Final = Setting("write_interval_ms", _count)
 WRITE_BYTES: Final = Setting("write_max_bytes", _count)
-KEYS: Final = tuple(s.key for s in (BROKERS, STATE_DIR, WORKERS, STANDBYS, COMMIT_INTERVAL, COMMIT_BYTES, WRITE_INTERVAL, WRITE_BYTES))
+HTTP: Final = Setting("http", _listen)
+KEYS: Final = tuple(
+    s.key for s in (BROKERS, STATE_DIR, WORKERS, STANDBYS, COMMIT_INTERVAL, COMMIT_BYTES, WRITE_INTERVAL, WRITE_BYTES, HTTP)
+)
 
 RESERVED_PROPERTIES: Final = frozenset(
     {

@@ -14,7 +14,7 @@ from typing import Final, Protocol, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from streamlet.changelog.kafka import COMMON, BrokerUnavailable, ClientConfig, consumer_config
+from streamlet.changelog.kafka import CLIENT_LOG, COMMON, BrokerUnavailable, ClientConfig, consumer_config
 from streamlet.changelog.replay import Partition
 from streamlet.errors import FencedError, RetryError
 from streamlet.ids import Incarnation
@@ -145,6 +145,16 @@ class InputConsumer:
         """Records and events that have come: with a timeout of 0 only what is there already."""
         return cast("list[Fetched]", self._consumer.consume(most, timeout_s))  # the client's Message is one
 
+    def known_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Where partitions end, as the last fetch told: asks no broker."""
+        found: dict[Partition, int] = {}
+        for partition in partitions:
+            if partition in self._assigned:
+                _, end = self._consumer.get_watermark_offsets(TopicPartition(partition.topic, partition.number), cached=True)
+                if end >= 0:
+                    found[partition] = end
+        return found
+
     def group_metadata(self) -> object:
         """What a transaction needs to commit offsets for this group; asked once, since nobody joins and it never changes."""
         if self._metadata is None:
@@ -202,11 +212,22 @@ def is_out_of_range(error: KafkaError) -> bool:
 class TransactionalProducer:
     """The one producer of a worker; its transactional id is the incarnation, initialised once."""
 
-    def __init__(self, client: ClientConfig, incarnation: Incarnation, watch: BrokerWatch, deadline_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        client: ClientConfig,
+        incarnation: Incarnation,
+        watch: BrokerWatch,
+        deadline_s: float = 60.0,
+        hurry: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`hurry` says when brokers that do not answer are not to be waited for any more."""
         self.incarnation, self.patience_s = incarnation, deadline_s
+        self._hurry = hurry
         self._watch = watch
         self._brokers = str(client.get("bootstrap.servers"))
-        self._producer = Producer({**COMMON, **PRODUCER, **client, "transactional.id": incarnation, "error_cb": watch.on_error})
+        self._producer = Producer(
+            {**COMMON, **PRODUCER, **client, "transactional.id": incarnation, "error_cb": watch.on_error}, logger=CLIENT_LOG
+        )
         # the client's own hint for headers leaves out sequences, which it takes
         self._produce = cast(
             "Callable[[str, bytes | None, bytes | None, int, object, None, int, Headers | None], None]", self._producer.produce
@@ -273,7 +294,7 @@ class TransactionalProducer:
         """Wait until everything queued is acknowledged, so that offsets are known."""
         end = time.monotonic() + self.patience_s
         while self._producer.flush(min(_CALL_S, self.patience_s)):
-            if time.monotonic() > end:
+            if time.monotonic() > end or self._hurry():
                 break  # the commit that follows finds out what is wrong
 
     def send_offsets(self, positions: Mapping[Partition, int], group_metadata: object) -> None:
@@ -319,10 +340,10 @@ class TransactionalProducer:
                         raise ProducerLost(self.incarnation, f"{what}: {cause.str()}") from error
                     self.abort()
                     raise TransactionAborted(f"{what}: {cause.str()}") from error
-                if cause.retriable() and time.monotonic() < end:
+                if cause.retriable() and time.monotonic() < end and not self._hurry():
                     self._watch.on_silence(f"{what}: {cause.str()}")
                     continue
-                raise ProducerLost(self.incarnation, f"{what} did not finish in {deadline_s:.0f} s: {cause.str()}") from error
+                raise ProducerLost(self.incarnation, f"{what} did not finish in time: {cause.str()}") from error
             else:
                 return
 

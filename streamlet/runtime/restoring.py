@@ -50,6 +50,15 @@ class Restored:
     took_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class RestoreProgress:
+    """How far a task is that is not complete yet."""
+
+    records: int
+    left: int  # offsets, over all its stores
+    running_s: float
+
+
 class Restorer:
     """Add replays, then drain: each call does a bounded piece of work and names the tasks that are complete."""
 
@@ -73,6 +82,17 @@ class Restorer:
         """Offsets still to go over all replays."""
         waiting = [*self._following.values(), *self._queued, *(job for job, _ in self._bulk.values())]
         return sum(item.replay.left for item in waiting)
+
+    def progress(self) -> list[tuple[TaskId, RestoreProgress]]:
+        """Every task that is not complete."""
+        now, left = time.monotonic(), dict.fromkeys(self._left, 0)
+        read = dict(self._replayed)
+        for item in (*self._following.values(), *self._queued):
+            left[item.task] += item.replay.left
+        for item, child in self._bulk.values():
+            left[item.task] += max(0, item.replay.left - child.records)
+            read[item.task] += child.records
+        return [(task, RestoreProgress(read[task], left[task], now - self._began[task])) for task in self._left]
 
     def add(self, task: TaskId, replays: Iterable[StoreReplay]) -> None:
         """Begin to restore a task; one without stores is complete at the next drain."""

@@ -1,63 +1,84 @@
 """Running an app in this process: topics, ownership, tasks, loop. Each step is one function; `run_app` is their order."""
 
-import contextlib
 import logging
-import shutil
-import signal
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 from streamlet.app import App, Guarantee
 from streamlet.changelog.bulk import BulkRestore
-from streamlet.changelog.kafka import ClientConfig, LogOffsets, ReplayConsumer
-from streamlet.changelog.replay import CopyVerdict, Partition, Replay, judge_copy
+from streamlet.changelog.kafka import BrokerUnavailable, ClientConfig, LogOffsets, ReplayConsumer
+from streamlet.changelog.replay import Partition
 from streamlet.config import Layer, Settings, code_layer, command_line_layer
 from streamlet.config_file import load
-from streamlet.errors import FencedError, RetryError
-from streamlet.ids import Incarnation, StoreName, TaskId, Term
-from streamlet.internal_topics import changelog_name
+from streamlet.errors import RetryError, StreamletError
+from streamlet.ids import Incarnation, TaskId, Term
+from streamlet.metrics.http import serving
+from streamlet.metrics.meter import Meter, Stage
 from streamlet.partitioning import tasks
-from streamlet.rebalance.kafka import ControlReader, Leader, fence
+from streamlet.rebalance.kafka import ControlReader
 from streamlet.rebalance.records import Own
-from streamlet.rebalance.solo import solo_plan, to_fence
 from streamlet.resource import opened
 from streamlet.runtime.commit import CommitTopics
+from streamlet.runtime.copies import Changelogs, LocalCopy, changelog_partitions, open_copy
 from streamlet.runtime.kafka import BrokerWatch, InputConsumer, PlainOutlet, ProducerLost, TransactionalProducer
+from streamlet.runtime.ownership import take_ownership, what_was_promised
 from streamlet.runtime.partitioner import Partitioner
-from streamlet.runtime.restoring import Restorer, StoreReplay
+from streamlet.runtime.promises import check_promises, renew_promises
+from streamlet.runtime.restoring import Restorer
 from streamlet.runtime.slots import Seat, take_seat
-from streamlet.runtime.task import COMMIT_TIME, Task
-from streamlet.runtime.worker import OffsetLost, Silent, StopRequest, Worker
-from streamlet.state.backend import Backend
-from streamlet.state.errors import FolderUnusable
-from streamlet.state.rocksdb import RocksBackend
+from streamlet.runtime.stopping import StopRequest, stopped_by_signals
+from streamlet.runtime.task import Task
+from streamlet.runtime.worker import OffsetLost, Worker
+from streamlet.state.rocksdb import shared_memory
 from streamlet.state.task_state import TaskState
 from streamlet.topics.kafka import Topics
-from streamlet.topics.prepare import Prepared, prepare_topics
-from streamlet.topology import SubTopology, Topology, build
+from streamlet.topics.prepare import Prepared, create_topics, survey_topics
+from streamlet.topology import Topology, build
 
 log = logging.getLogger("streamlet.run")
 
-_DELETE_RETENTION_MS: Final = 86_400_000  # Kafka's default, which our changelogs keep
+_FIRST_ANSWER_S: Final = 30.0
 
 
-class TakenOver(FencedError):
-    """Another worker owns the app's tasks now."""
+def settings_for(app: App, given: Layer, config_file: Path | None = None) -> Settings:
+    """What an app runs with: what was given on the command line, then environment, file, code and defaults."""
+    code = code_layer(brokers=app.brokers, commit=app.commit.setting if app.commit is not None else None)
+    return load(app.name, given, code, config_file=config_file)
 
-    def __init__(self, app: str, by: Sequence[Incarnation]) -> None:
-        super().__init__(app, tuple(by))
-        self.app, self.by = app, tuple(by)
 
-    def __str__(self) -> str:
-        return (
-            f"Another worker took over '{self.app}' ({', '.join(self.by)}). This one has stopped; nothing was lost. "
-            "Run one worker per app, or stop the other one first."
-        )
+def run_app(
+    app: App, settings: Settings | None = None, *, create_missing: bool = False, file: str | None = None, accepted: Collection[str] = ()
+) -> None:
+    """Run an app in this process until a signal asks it to stop.
+
+    `accepted` are stores and topics whose change, refused otherwise, a person has agreed to.
+    """
+    settings = settings or settings_for(app, command_line_layer({}))
+    topology, client, stop = build(app), settings.connection.client_config, StopRequest()
+    for topic in topology.topics:
+        topic.key_codec.prepare()
+        topic.value_codec.prepare()
+    for warning in topology.warnings:
+        log.warning("declaration", extra={"hint": warning})
+    meter = Meter(topology.app, shared_memory().usage)
+    with stopped_by_signals(stop), ExitStack() as stack:
+        if settings.http is not None:
+            log.info("endpoint", extra={"http": f"http://{stack.enter_context(serving(settings.http, meter))}"})
+        topics = Topics(client)
+        if not _wait_for_brokers(topics, stop, at_most_s=_FIRST_ANSWER_S):
+            return
+        survey = survey_topics(topology, topics, create_missing=create_missing, file=file)
+        stored, filled = what_was_promised(client, topology, survey)
+        check_promises(stored, topology, survey, accepted, filled_changelogs=filled)
+        seat = stack.enter_context(take_seat(settings.storage.state_dir, topology.app))
+        prepared = create_topics(topology, topics, survey)
+        resources = {resource.name: stack.enter_context(opened(resource)) for resource in topology.resources}
+        run = Run(topology, settings, client, prepared, seat, resources, app.guarantee, meter, frozenset(accepted))
+        _run_incarnations(run, topics, stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,78 +92,80 @@ class Run:
     seat: Seat
     resources: Mapping[str, object]
     guarantee: Guarantee
+    meter: Meter
+    accepted: frozenset[str]
 
 
-def settings_for(app: App, given: Layer, config_file: Path | None = None) -> Settings:
-    """What an app runs with: what was given on the command line, then environment, file, code and defaults."""
-    code = code_layer(brokers=app.brokers, commit=app.commit.setting if app.commit is not None else None)
-    return load(app.name, given, code, config_file=config_file)
-
-
-def run_app(app: App, settings: Settings | None = None, *, create_missing: bool = False, file: str | None = None) -> None:
-    """Run an app in this process until a signal asks it to stop.
-
-    A worker that lost its id but not its tasks comes back under a new one.
-    """
-    settings = settings or settings_for(app, command_line_layer({}))
-    topology, client = build(app), settings.connection.client_config
-    for topic in topology.topics:
-        topic.key_codec.prepare()
-        topic.value_codec.prepare()
-    for warning in topology.warnings:
-        log.warning("declaration", extra={"hint": warning})
-    stop = StopRequest()
-    with _signals(stop), ExitStack() as stack:
-        topics = Topics(client)
-        topics.wait_for_broker(30.0)
-        prepared = prepare_topics(topology, topics, create_missing=create_missing, file=file)
-        seat = stack.enter_context(take_seat(settings.storage.state_dir, topology.app))
-        resources = {resource.name: stack.enter_context(opened(resource)) for resource in topology.resources}
-        run = Run(topology, settings, client, prepared, seat, resources, app.guarantee)
-        _run_incarnations(run, stop)
-
-
-def _run_incarnations(run: Run, stop: StopRequest) -> None:
+def _run_incarnations(run: Run, topics: Topics, stop: StopRequest) -> None:
     """One incarnation after the other, until asked to stop or until another worker owns the tasks."""
-    lost: Incarnation | None = None
+    lost: set[Incarnation] = set()
     while not stop.requested:
         incarnation = run.seat.new_incarnation(run.topology.app)
         try:
             _run_incarnation(run, incarnation, lost, stop)
-        except ProducerLost as why:
-            lost = incarnation
-            log.warning("worker lost its id; coming back under a new one", extra={"incarnation": incarnation, "reason": why.why})
-        except RetryError as away:
-            if lost is None:
+        except (ProducerLost, RetryError) as why:
+            if not lost and isinstance(why, RetryError):
                 raise  # it never worked: better said than tried for ever
-            log.warning("cannot come back yet; trying on", extra={"reason": str(away)})
+            lost.add(incarnation)
+            run.meter.enters(Stage.WAITING)
+            _say_lost(incarnation, why, stop)
+            _wait_for_brokers(topics, stop)
 
 
-def _run_incarnation(run: Run, incarnation: Incarnation, lost: Incarnation | None, stop: StopRequest) -> None:
+def _say_lost(incarnation: Incarnation, why: StreamletError, stop: StopRequest) -> None:
+    if stop.requested:
+        log.warning("stopped without a last commit; the next start goes on from the one before", extra={"reason": str(why)})
+    else:
+        log.warning("worker comes back under a new id", extra={"incarnation": incarnation, "reason": str(why)})
+
+
+def _wait_for_brokers(topics: Topics, stop: StopRequest, at_most_s: float | None = None) -> bool:
+    """True when a broker answers, False when a stop was asked; at the first start there is a limit, as the address may be wrong."""
+    began, said = time.monotonic(), False
+    while not stop.requested:
+        try:
+            topics.wait_for_broker(0.0)
+        except BrokerUnavailable as away:
+            waited_s = time.monotonic() - began
+            if at_most_s is not None and waited_s > at_most_s:
+                raise
+            if not said:
+                said = True
+                log.warning("no broker answers; trying on", extra={"brokers": away.brokers, "reason": away.why})
+        else:
+            return True
+    return False
+
+
+def _run_incarnation(run: Run, incarnation: Incarnation, lost: Set[Incarnation], stop: StopRequest) -> None:
     topology, client, watch, offsets = run.topology, run.client, BrokerWatch(), LogOffsets(run.client)
     ids = tasks(topology, run.prepared.sizes)
     with ExitStack() as stack:
         control = ControlReader(client, topology.app)
         stack.callback(control.close)
-        terms = take_ownership(client, topology.app, incarnation, lost, control, ids)
-        producer = TransactionalProducer(client, incarnation, watch)
+        terms = take_ownership(client, topology.app, incarnation, lost, control, ids, lambda stored: _renewed(run, stored))
+        producer = TransactionalProducer(client, incarnation, watch, hurry=lambda: stop.is_overdue)
         stack.callback(producer.close)
         outlet = PlainOutlet(client, watch) if run.guarantee == "at-least-once" else producer
         consumer = InputConsumer(client, topology.app, watch)
         stack.callback(consumer.close)
+        run.meter.starts(incarnation, consumer.known_ends)
         replay = ReplayConsumer(client, topology.app)
         stack.callback(replay.close)
         restorer = Restorer(replay, lambda job: BulkRestore(job, client, topology.app, run.seat.folder / "bulk"))
         stack.callback(restorer.close)
         positions = input_positions(offsets, topology, ids, consumer, control.view.own)
         changelogs = [partition for task in ids for partition in changelog_partitions(topology, task).values()]
-        starts, ends = offsets.starts(changelogs), offsets.ends(changelogs)
-        copies = {task: open_copy(run, task, starts, ends, stack) for task in ids}
+        logs = Changelogs(run.prepared.topic_ids, offsets.starts(changelogs), offsets.ends(changelogs))
+        copies = {task: open_copy(topology, task, run.seat.folder, logs) for task in ids}
+        for copy in copies.values():
+            stack.callback(copy.backend.close)
         for task, copy in copies.items():
             restorer.add(task, copy.replays)
         log.info(
             "worker started", extra={"app": topology.app, "incarnation": incarnation, "tasks": len(ids), "folder": str(run.seat.folder)}
         )
+        run.meter.enters(Stage.RUNNING)
         Worker(
             open_task=lambda task: open_task(run, task, terms[task], copies[task], positions),
             consumer=consumer,
@@ -155,76 +178,18 @@ def _run_incarnation(run: Run, incarnation: Incarnation, lost: Incarnation | Non
             partitioner=Partitioner(run.prepared.counts),
             commit_interval_s=run.settings.commit.interval_ms / 1000,
             stop=stop,
-            observer=Silent(),
+            observer=run.meter,
             ends=lambda partition: (offsets.starts([partition])[partition], offsets.ends([partition])[partition]),
         ).run()
 
 
-def take_ownership(
-    client: ClientConfig, app: str, incarnation: Incarnation, lost: Incarnation | None, control: ControlReader, ids: Sequence[TaskId]
-) -> dict[TaskId, Term]:
-    """Lead, fence whoever an earlier plan named, read again to the end, publish a plan that names only us.
-
-    A worker that comes back after it lost its id does so only if nobody else was named meanwhile.
-    """
-    plan = control.read_to_end().plan
-    if lost is not None and plan is not None and lost not in plan.members:
-        raise TakenOver(app, plan.members)
-    leader = Leader(client, app)
-    control.read_to_end()
-    for other in to_fence(control.view.plan, incarnation):
-        fence(client, other)
-    view = control.read_to_end()
-    plan = solo_plan(view.plan, view.own, incarnation, ids)
-    leader.publish_plan(plan)
-    return {task: plan.tasks[str(task)].term for task in ids}
-
-
-def changelog_partitions(topology: Topology, task: TaskId) -> dict[StoreName, Partition]:
-    """The changelog partition of each of a task's stores."""
-    return {spec.name: Partition(changelog_name(topology.app, spec.name), task.partition) for spec in topology.sub(task.name).stores}
-
-
-@dataclass(frozen=True, slots=True)
-class LocalCopy:
-    """A task's stores on this machine and what is left to replay into them."""
-
-    backend: Backend
-    replays: tuple[StoreReplay, ...]
-
-
-def open_copy(run: Run, task: TaskId, starts: Mapping[Partition, int], ends: Mapping[Partition, int], stack: ExitStack) -> LocalCopy:
-    """Open a task's local copy; one that cannot be continued is set aside and replayed from the changelog's start."""
-    sub, place = run.topology.sub(task.name), run.seat.folder / task.name / str(task.partition)
-    partitions = changelog_partitions(run.topology, task)
-    backend = _open_backend(place, sub)
-    verdicts = {
-        judge_copy(
-            offset=backend.offset(name),
-            log_start=starts[partition],
-            target=ends[partition],
-            copy_time_ms=int(found) if (found := backend.meta(COMMIT_TIME)) else None,
-            now_ms=int(time.time() * 1000),
-            delete_retention_ms=_DELETE_RETENTION_MS,
-        )
-        for name, partition in partitions.items()
-    }
-    unusable = verdicts & {CopyVerdict.OUT_OF_RANGE, CopyVerdict.TOO_OLD}
-    if unusable:
-        backend.close()
-        _set_aside(place, ", ".join(sorted(verdict.name.lower() for verdict in unusable)))
-        backend = _open_backend(place, sub)
-    stack.callback(backend.close)
-    offsets = {name: backend.offset(name) for name in partitions}
-    return LocalCopy(
-        backend,
-        tuple(
-            StoreReplay(
-                task, name, backend, Replay(partition, max(offsets[name] or 0, starts[partition]), ends[partition]), offsets[name] is None
-            )
-            for name, partition in partitions.items()
-        ),
-    )
+def _renewed(run: Run, stored: bytes | None) -> bytes | None:
+    """The manifest to publish, if this code or its topics say something new."""
+    renewed = renew_promises(stored, run.topology, run.prepared, run.accepted)
+    if renewed is None:
+        return None
+    log.info("manifest published", extra={"version": renewed.version, "news": "; ".join(renewed.news) or "first start"})
+    return renewed.content
 
 
 def open_task(run: Run, task: TaskId, term: Term, copy: LocalCopy, positions: Mapping[Partition, int | OffsetLost]) -> Task | OffsetLost:
@@ -247,23 +212,6 @@ def open_task(run: Run, task: TaskId, term: Term, copy: LocalCopy, positions: Ma
     )
 
 
-def _open_backend(place: Path, sub: SubTopology) -> RocksBackend:
-    names = [spec.name for spec in sub.stores]
-    try:
-        return RocksBackend.open(place, names)
-    except FolderUnusable as error:
-        _set_aside(place, str(error))
-        return RocksBackend.open(place, names)
-
-
-def _set_aside(place: Path, why: str) -> None:
-    """Keep one unusable copy for whoever wants to look; the changelog is the truth."""
-    aside = place.with_name(f"{place.name}.aside")
-    shutil.rmtree(aside, ignore_errors=True)
-    place.rename(aside)
-    log.warning("local copy set aside; the changelog is replayed", extra={"copy": str(aside), "reason": why})
-
-
 def input_positions(
     offsets: LogOffsets, topology: Topology, ids: Sequence[TaskId], consumer: InputConsumer, own: Mapping[TaskId, Own]
 ) -> dict[Partition, int | OffsetLost]:
@@ -280,21 +228,3 @@ def input_positions(
         lost = offset is None or not oldest[partition] <= offset <= newest[partition]
         found[partition] = OffsetLost(task, partition, offset, oldest[partition], newest[partition]) if lost or offset is None else offset
     return found
-
-
-@contextlib.contextmanager
-def _signals(stop: StopRequest) -> Generator[None]:
-    """The first signal asks for the last commit, the second ends at once."""
-
-    def ask(number: int, _frame: FrameType | None) -> None:
-        if stop.requested:
-            raise SystemExit(128 + number)
-        stop.requested = True
-        log.info("stopping after the last commit; once more stops at once")
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

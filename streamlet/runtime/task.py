@@ -113,6 +113,7 @@ class Task:
         }
         for inlet in self.inlets.values():
             inlet.position = inlet.committed = positions[inlet.partition]
+        self._began_at = self.positions
 
     def enter(self, phase: Phase) -> None:
         """Go to another phase of life."""
@@ -127,6 +128,16 @@ class Task:
     def consumed_internal(self) -> dict[Partition, int]:
         """Committed positions in topics that only this app reads."""
         return {inlet.partition: inlet.committed for inlet in self.inlets.values() if inlet.internal}
+
+    @property
+    def moved(self) -> bool:
+        """Whether it has got past the record it began with."""
+        return self.positions != self._began_at
+
+    @property
+    def drained(self) -> bool:
+        """Whether it has processed everything there is."""
+        return all(inlet.at_end and not inlet.waiting for inlet in self.inlets.values())
 
     @property
     def has_work(self) -> bool:

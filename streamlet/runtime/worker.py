@@ -4,15 +4,15 @@ A turn of the loop: replay a slice for tasks that are not ready, take what has c
 commit's deadline, commit when the input is drained or the interval is over, let local writes follow.
 """
 
+import contextlib
 import gc
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from streamlet.changelog.replay import Partition
-from streamlet.errors import StreamletError
+from streamlet.errors import HandlerError, StreamletError
 from streamlet.ids import TaskId
 from streamlet.rebalance.records import OwnKind, WishKind
 from streamlet.rebalance.view import View
@@ -21,6 +21,7 @@ from streamlet.runtime.kafka import (
     Fetched,
     InputConsumer,
     OutputRefused,
+    ProducerLost,
     TransactionAborted,
     TransactionalProducer,
     has_events,
@@ -30,7 +31,9 @@ from streamlet.runtime.kafka import (
 )
 from streamlet.runtime.partitioner import Partitioner
 from streamlet.runtime.restoring import Restorer
+from streamlet.runtime.stopping import StopRequest
 from streamlet.runtime.task import GoBack, Phase, Task
+from streamlet.state.errors import WriteFailed
 
 log = logging.getLogger("streamlet.worker")
 
@@ -61,21 +64,7 @@ class Observer(Protocol):
     """Told what happens, for metrics. Called per batch and per commit, never per record."""
 
     def committed(self, parts: Sequence[Part], took_s: float) -> None: ...
-    def turned(self, tasks: Mapping[TaskId, Task], restorer: Restorer) -> None: ...
-
-
-class Silent:
-    """An observer that keeps nothing."""
-
-    def committed(self, parts: Sequence[Part], took_s: float) -> None: ...
-    def turned(self, tasks: Mapping[TaskId, Task], restorer: Restorer) -> None: ...
-
-
-@dataclass(slots=True)
-class StopRequest:
-    """Set by a signal; looked at between batches."""
-
-    requested: bool = False
+    def turned(self, tasks: Mapping[TaskId, Task], restorer: Restorer, stopped: Mapping[TaskId, StreamletError]) -> None: ...
 
 
 class OffsetLost(StreamletError):
@@ -130,7 +119,7 @@ class Worker:
             observer,
         )
         self._ends, self._clock, self._now_ms = ends, clock, now_ms
-        self._lost: dict[TaskId, OffsetLost] = {}
+        self._lost: dict[TaskId, StreamletError] = {}  # tasks that could not even start
         self._by_partition: dict[Partition, Task] = {}
         self._one_topic = False
         self._work_since: float | None = None
@@ -158,7 +147,7 @@ class Worker:
         if now - self._control_at >= _CONTROL_EVERY_S:
             self._control_at = now
             self._follow_control()
-            self._observer.turned(self._tasks, self._restorer)
+            self._observer.turned(self._tasks, self._restorer, self._lost)
         if now - self._purged_at >= _PURGE_EVERY_S:
             self._purged_at = now
             self._purge({p: o for task in self._tasks.values() if task.phase is Phase.RUNNING for p, o in task.consumed_internal().items()})
@@ -232,7 +221,9 @@ class Worker:
         self._say_stopped(task.id, failure)
 
     def _say_stopped(self, task: TaskId, failure: StreamletError) -> None:
-        log.error("task stopped", extra={"task": str(task), "reason": str(failure)}, exc_info=failure.__cause__)
+        way_on = f"streamlet resume {self._topics.app} {task} [--skip]"
+        log.error("task stopped", extra={"task": str(task), "reason": str(failure), "way_on": way_on}, exc_info=failure.__cause__)
+        self._follow_control()  # a wish to go on behind this record may stand there since before the start
         if not self._restorer.busy and all(other.phase is Phase.PARKED for other in self._tasks.values()):
             self._release()
             raise failure
@@ -326,7 +317,8 @@ class Worker:
             parts = [task.part(OwnKind.RELEASE, record=True) for task in tasks]
             self._commit_parts(tasks, parts, self._clock())
         for task in tasks:
-            task.state.write_local()
+            with contextlib.suppress(WriteFailed):  # the changelog has it all; the next start replays the rest
+                task.state.write_local()
 
     # The rest
 
@@ -346,21 +338,41 @@ class Worker:
     def _write_local(self) -> None:
         """Let the local copies follow, at most a second or 32 MB behind."""
         for task in self._tasks.values():
-            since = task.state.pending_since_ms
+            since = None if isinstance(task.failure, WriteFailed) else task.state.pending_since_ms
             if since is not None and (self._now_ms() - since >= _LOCAL_LAG_S * 1000 or task.state.pending_bytes >= _LOCAL_LAG_BYTES):
-                task.state.write_local()
+                try:
+                    task.state.write_local()
+                except WriteFailed as failure:
+                    if task.phase is Phase.RUNNING:
+                        self._park(task, failure)
 
     def _follow_control(self) -> None:
         self._control.follow(0)
+        plan = self._control.view.plan
+        if plan is not None and self._producer.incarnation not in plan.members:
+            raise ProducerLost(self._producer.incarnation, f"a later plan names {', '.join(plan.members)}")
         for subject, wish in list(self._control.view.wishes.items()):
+            task = self._tasks.get(TaskId.parse(subject))
+            if self._waits(TaskId.parse(subject), task, wish.kind):
+                continue
             del self._control.view.wishes[subject]
             self._answered.append(f"wish/{subject}".encode())
-            task = self._tasks.get(TaskId.parse(subject))
-            if task is None or task.phase is not Phase.PARKED:
-                continue
-            task.resume(skip=wish.kind is WishKind.SKIP)
-            self._consumer.add(task.positions)
-            log.info("task resumed", extra={"task": subject, "kind": wish.kind.value})
+            if task is not None and task.phase is Phase.PARKED:
+                self._resume(task, wish.kind)
+
+    def _waits(self, subject: TaskId, task: Task | None, kind: WishKind) -> bool:
+        """Whether it is too early to answer: a skip may stand there since before the start, for the record the task stopped at then."""
+        if kind is not WishKind.SKIP:
+            return False
+        if task is None:
+            return self._restorer.busy and subject not in self._lost
+        return task.phase is Phase.RESTORED or (task.phase is Phase.RUNNING and not task.moved and not task.drained)
+
+    def _resume(self, task: Task, kind: WishKind) -> None:
+        skipped = kind is WishKind.SKIP and isinstance(task.failure, HandlerError)
+        task.resume(skip=skipped)
+        self._consumer.add(task.positions)
+        log.info("task resumed", extra={"task": str(task.id), "record": "skipped" if skipped else "tried again"})
 
 
 def relax_garbage_collection() -> None:

@@ -33,6 +33,16 @@ class Topics:
             else:
                 return
 
+    def names(self, deadline_s: float = 30.0) -> frozenset[str]:
+        """Every topic there is."""
+        end = time.monotonic() + deadline_s
+        while True:
+            try:
+                return frozenset(self._admin.list_topics(timeout=5.0).topics)
+            except KafkaException as error:
+                if time.monotonic() > end:
+                    raise BrokerUnavailable(self._brokers, "list topics", str(error.args[0])) from error
+
     def describe(self, names: Iterable[str], deadline_s: float = 30.0) -> dict[str, TopicFacts]:
         """The topics of these that exist."""
         wanted = sorted(set(names))

@@ -60,6 +60,7 @@ def test_the_stronger_place_wins_and_every_value_remembers_its_place():
         "commit_max_bytes": "App(...)",
         "write_interval_ms": "default",
         "write_max_bytes": "default",
+        "http": "default",
     }
 
 
@@ -165,3 +166,22 @@ def test_a_property_without_a_value_sign_is_refused():
         command_line_layer({}, ["security.protocol"])
 
     assert refused.value.value == "security.protocol"
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [("8080", Address("127.0.0.1", 8080)), ("0.0.0.0:80", Address("0.0.0.0", 80)), ("[::1]:0", Address("[::1]", 0)), ("off", None)],
+)
+def test_the_endpoint_is_off_unless_an_address_or_a_port_is_given(given, address):
+    settings = resolve([command_line_layer({"http": given})], default_state_dir=Path("/state"))
+
+    assert settings.http == address
+    assert resolve([], default_state_dir=Path("/state")).http is None
+
+
+@pytest.mark.parametrize("given", ["host", "host:http", "127.0.0.1:70000"])
+def test_an_endpoint_without_a_port_is_refused(given):
+    with pytest.raises(BadSetting) as refused:
+        resolve([command_line_layer({"http": given})], default_state_dir=Path("/state"))
+
+    assert (refused.value.key, refused.value.value) == ("http", given)

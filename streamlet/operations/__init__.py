@@ -1,0 +1,1 @@
+"""What people do to a running app from outside: resume, reset, send, tail, look at state."""
