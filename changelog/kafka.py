@@ -11,7 +11,16 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Final, Protocol, cast
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
 from confluent_kafka.admin._topic import TopicDescription
@@ -68,6 +77,20 @@ def consumer_config(client: ClientConfig, group: str) -> dict[str, str | int | f
     return {**COMMON, **CONSUMER, **client, "group.id": group}
 
 
+class Metadata(Protocol):
+    """What `list_topics` tells, as far as we ask."""
+
+    @property
+    def topics(self) -> Mapping[str, object]: ...
+
+
+class CommittedOffsets(Protocol):
+    """What `list_consumer_group_offsets` tells."""
+
+    @property
+    def topic_partitions(self) -> list[TopicPartition]: ...
+
+
 class Admin(Protocol):
     """The client's admin calls as we use them, with the types it leaves out."""
 
@@ -78,7 +101,11 @@ class Admin(Protocol):
     def create_topics(self, topics: list[NewTopic], **options: object) -> dict[str, Future[None]]: ...
     def delete_topics(self, topics: list[str], **options: object) -> dict[str, Future[None]]: ...
     def delete_records(self, positions: list[TopicPartition], **options: object) -> dict[TopicPartition, Future[object]]: ...
-    def list_topics(self, *, timeout: float) -> object: ...
+    def list_topics(self, *, timeout: float) -> Metadata: ...
+    def list_consumer_group_offsets(
+        self, groups: list[ConsumerGroupTopicPartitions], **options: object
+    ) -> dict[str, Future[CommittedOffsets]]: ...
+    def delete_consumer_groups(self, groups: list[str], **options: object) -> dict[str, Future[None]]: ...
 
 
 def admin_client(client: ClientConfig) -> Admin:

@@ -1,7 +1,7 @@
 """The HTTP endpoint: a thread that answers from the meter's plain numbers and never touches the worker."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -25,7 +25,7 @@ class AddressTaken(ConfigError):
 
 
 @contextmanager
-def serving(address: Address, meter: Meter) -> Iterator[Address]:
+def serving(address: Address, meter: Meter) -> Generator[Address]:
     """Answer requests inside the block; gives the address with the port that was really taken."""
 
     class Handler(BaseHTTPRequestHandler):

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from streamlet.metrics.meter import STUCK_S, Meter
-from streamlet.metrics.numbers import COMMIT_BUCKETS_S, CommitTimes, Look, TaskNumbers
+from streamlet.metrics.numbers import COMMIT_BUCKETS_S, CommitTimes, Look, RestoreNumbers, TaskNumbers
 
 _PLAIN: Final = "text/plain; charset=utf-8"
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -67,19 +67,8 @@ def status(meter: Meter) -> Answer:
 
 def status_of(meter: Meter) -> dict[str, object]:
     """The status page as a value."""
-    look = meter.look
-    tasks: list[dict[str, object]] = [_task_status(task) for task in look.tasks]
-    tasks += [
-        {
-            "task": item.task,
-            "phase": "restoring",
-            "restored_records": item.records,
-            "left": item.left,
-            "running_s": round(item.running_s, 1),
-        }
-        for item in look.restoring
-    ]
-    tasks += [{"task": task, "phase": "parked", "failure": reason} for task, reason in look.stopped.items()]
+    tasks = [*map(_task_status, meter.look.tasks), *map(_restore_status, meter.look.restoring)]
+    tasks += [_stopped_status(task, reason) for task, reason in meter.look.stopped.items()]
     return {
         "app": meter.app,
         "incarnation": meter.incarnation,
@@ -104,6 +93,15 @@ def _task_status(task: TaskNumbers) -> dict[str, object]:
         "dead_letters": task.dead_letters,
         "failure": task.failure,
     }
+
+
+def _restore_status(task: RestoreNumbers) -> dict[str, object]:
+    running_s = round(task.running_s, 1)
+    return {"task": task.task, "phase": "restoring", "restored_records": task.records, "left": task.left, "running_s": running_s}
+
+
+def _stopped_status(task: str, reason: str) -> dict[str, object]:
+    return {"task": task, "phase": "parked", "failure": reason}
 
 
 PAGES: Final[Mapping[str, Callable[[Meter], Answer]]] = {"/metrics": metrics, "/healthz": health, "/readyz": readiness, "/status": status}

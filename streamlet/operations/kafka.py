@@ -1,10 +1,9 @@
 """The Kafka client's edge for commands: write a few records, follow a topic, look at and delete a group's offsets."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import cast
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -92,10 +91,6 @@ def _headers(message: Message) -> list[tuple[str, bytes | None]]:
     return cast("list[tuple[str, bytes | None]]", message.headers() or [])  # the client's hint admits texts, which it never gives
 
 
-class _Offsets(Protocol):
-    topic_partitions: list[TopicPartition]
-
-
 class GroupOffsets:
     """The committed offsets of one group."""
 
@@ -104,11 +99,10 @@ class GroupOffsets:
 
     def committed(self, deadline_s: float = 30.0) -> dict[Partition, int]:
         """Every offset the group has."""
-        list_offsets = cast("Callable[..., dict[str, Future[_Offsets]]]", self._admin.list_consumer_group_offsets)
         end = time.monotonic() + deadline_s
         while True:
             try:
-                futures = list_offsets([ConsumerGroupTopicPartitions(self._group)], request_timeout=5.0)
+                futures = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self._group)], request_timeout=5.0)
                 found = futures[self._group].result().topic_partitions
                 return {Partition(tp.topic, tp.partition): tp.offset for tp in found if tp.offset >= 0}
             except KafkaException as error:
@@ -120,11 +114,10 @@ class GroupOffsets:
 
     def delete(self, deadline_s: float = 30.0) -> None:
         """Delete the group with its offsets; one that is not there is fine."""
-        delete = cast("Callable[..., dict[str, Future[None]]]", self._admin.delete_consumer_groups)
         end = time.monotonic() + deadline_s
         while True:
             try:
-                delete([self._group], request_timeout=5.0)[self._group].result()
+                self._admin.delete_consumer_groups([self._group], request_timeout=5.0)[self._group].result()
             except KafkaException as error:
                 cause = cast("KafkaError", error.args[0])
                 if cause.code() == KafkaError.GROUP_ID_NOT_FOUND:

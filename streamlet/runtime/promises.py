@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from streamlet import manifest as manifests
 from streamlet.errors import ConfigError
 from streamlet.evolution import Incompatible, IncompatibleChange, compare
-from streamlet.internal_topics import TopicKind, changelog_name
+from streamlet.internal_topics import TopicKind, changelog_name, control_topics
 from streamlet.manifest import Manifest
 from streamlet.topics.facts import TopicFacts
 from streamlet.topics.prepare import Prepared, Survey
@@ -117,8 +117,9 @@ def find_losses(old: Manifest, topology: Topology, existing: Mapping[str, TopicF
 
 
 def _with_topics(app: str, accepted: Collection[str]) -> frozenset[str]:
-    """Whoever agrees to the change of a store agrees to that of its changelog."""
-    return frozenset(accepted) | {changelog_name(app, name) for name in accepted}
+    """Whoever agrees to the change of a store agrees to that of its changelog; topics without truth in them nobody need agree to."""
+    replaceable = {topic.name for topic in control_topics(app)}
+    return frozenset(accepted) | {changelog_name(app, name) for name in accepted} | replaceable
 
 
 def _internal_counts(topology: Topology, prepared: Prepared) -> dict[str, int]:

@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from types import FrameType
 from typing import Final
@@ -39,7 +39,7 @@ class StopRequest:
 
 
 @contextlib.contextmanager
-def stopped_by_signals(stop: StopRequest) -> Iterator[None]:
+def stopped_by_signals(stop: StopRequest) -> Generator[None]:
     """Inside the block SIGINT and SIGTERM ask for a stop; only the main thread may enter it."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
