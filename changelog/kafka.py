@@ -5,6 +5,7 @@ stable offset lags a commit that has already returned. And the end is reached wh
 an offset at or behind it: markers and aborted records are never delivered, so no record's offset tells.
 """
 
+import itertools
 import logging
 import time
 from collections.abc import Iterable, Mapping
@@ -168,25 +169,55 @@ class ReplayConsumer:
 def group_reads(messages: list[Message]) -> list[Read]:
     """Turn client messages into plain values, one `Read` per partition."""
     found: dict[Partition, Read] = {}
-    for message in messages:
-        error = message.error()
-        topic, number = message.topic(), message.partition()
-        if topic is None or number is None:
-            continue
-        partition = Partition(topic, number)
-        read = found.get(partition)
-        if read is None:
-            read = found[partition] = Read(partition)
-        offset = message.offset()
-        if error is None:
-            assert offset is not None, "a delivered record has an offset"
-            key = message.key()
-            assert key is not None, "a changelog record has a key"
-            read.records.append((key, message.value()))
-            read.offset = offset + 1
-        elif error.code() == KafkaError._PARTITION_EOF:
-            assert offset is not None, "an end-of-partition event names its offset"
-            read.end = read.offset = offset
-        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            read.out_of_range = True
+    if has_events(messages):
+        for message in messages:
+            if message.error() is not None:
+                _note_event(found, message)
+        messages = [message for message in messages if message.error() is None]
+    for partition, run in split_runs(messages, one_topic=False):
+        read = found.setdefault(partition, Read(partition))
+        last = run[-1].offset()
+        assert last is not None, "a delivered record has an offset"
+        read.records.extend(cast("Iterable[tuple[bytes, bytes | None]]", zip(map(Message.key, run), map(Message.value, run), strict=True)))
+        read.offset = max(read.offset, last + 1)
     return list(found.values())
+
+
+def _note_event(found: dict[Partition, Read], message: Message) -> None:
+    error, topic, number, offset = message.error(), message.topic(), message.partition(), message.offset()
+    assert error is not None, "only events come here"
+    if topic is None or number is None:
+        return
+    partition = Partition(topic, number)
+    read = found.setdefault(partition, Read(partition))
+    if error.code() == KafkaError._PARTITION_EOF:
+        assert offset is not None, "an end-of-partition event names its offset"
+        read.end = read.offset = offset
+    elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        read.out_of_range = True
+
+
+def split_runs(messages: list[Message], *, one_topic: bool) -> list[tuple[Partition, list[Message]]]:
+    """Records in the runs of one partition that they come in. Nothing is done per record but what the client does in C.
+
+    With one topic only the partition is compared, which halves the time; events are taken out by the caller before.
+    """
+    key = Message.partition if one_topic else _topic_and_partition
+    runs = [list(run) for _, run in itertools.groupby(messages, key)]
+    return [(_partition_of(run[0]), run) for run in runs]
+
+
+def has_events(messages: list[Message]) -> bool:
+    """Whether anything but records is among them."""
+    return any(map(Message.error, messages))
+
+
+def _topic_and_partition(message: Message) -> tuple[str | None, int | None]:
+    return message.topic(), message.partition()
+
+
+def _partition_of(message: Message) -> Partition:
+    topic, number = message.topic(), message.partition()
+    assert topic is not None, "what a consumer gives has a topic"
+    assert number is not None, "what a consumer gives has a partition"
+    return Partition(topic, number)

@@ -6,7 +6,6 @@ the same call was repeated until it succeeded.
 """
 
 import contextlib
-import itertools
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Final, Protocol, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from streamlet.changelog.kafka import CLIENT_LOG, COMMON, BrokerUnavailable, ClientConfig, consumer_config
+from streamlet.changelog.kafka import CLIENT_LOG, COMMON, BrokerUnavailable, ClientConfig, consumer_config, has_events, split_runs
 from streamlet.changelog.replay import Partition
 from streamlet.errors import FencedError, RetryError
 from streamlet.ids import Incarnation
@@ -35,6 +34,8 @@ PRODUCER: Final[dict[str, str | int | float | bool]] = {
     "batch.num.messages": 100_000,
     "batch.size": 1_000_000,
 }
+# topic, value, key, partition, callback, its other name, timestamp, headers: by position, since keywords double the cost
+Produce = Callable[[str, bytes | None, bytes | None, int, object, None, int, Headers | None], None]
 _CALL_S: Final = 5.0  # one blocking client call; what can be retried is called again
 _FENCED: Final = frozenset(
     (
@@ -173,30 +174,14 @@ def _whole(found: list[TopicPartition]) -> list[TopicPartition]:
     return found
 
 
-def split_runs(messages: list[Fetched], *, one_topic: bool) -> list[tuple[Partition, list[Fetched]]]:
-    """Records in the runs of one partition that they come in. Nothing else is done per record here but what the client does in C.
-
-    With one topic only the partition is compared, which halves the time; events are taken out by the caller before.
-    """
-    key = Message.partition if one_topic else _topic_and_partition
-    runs = [list(run) for _, run in itertools.groupby(cast("list[Message]", messages), key)]
-    return [(_partition_of(run[0]), cast("list[Fetched]", run)) for run in runs]
+def split_fetched(messages: list[Fetched], *, one_topic: bool) -> list[tuple[Partition, list[Fetched]]]:
+    """Records in the runs of one partition that they come in."""
+    return cast("list[tuple[Partition, list[Fetched]]]", split_runs(cast("list[Message]", messages), one_topic=one_topic))
 
 
-def has_events(messages: list[Fetched]) -> bool:
+def has_fetched_events(messages: list[Fetched]) -> bool:
     """Whether anything but records is among them."""
-    return any(map(Message.error, cast("list[Message]", messages)))
-
-
-def _topic_and_partition(message: Message) -> tuple[str | None, int | None]:
-    return message.topic(), message.partition()
-
-
-def _partition_of(message: Message) -> Partition:
-    topic, number = message.topic(), message.partition()
-    assert topic is not None, "what a consumer gives has a topic"
-    assert number is not None, "what a consumer gives has a partition"
-    return Partition(topic, number)
+    return has_events(cast("list[Message]", messages))
 
 
 def is_end(error: KafkaError) -> bool:
@@ -353,21 +338,23 @@ class PlainOutlet:
 
     def __init__(self, client: ClientConfig, watch: BrokerWatch) -> None:
         settings = {name: value for name, value in PRODUCER.items() if name != "transaction.timeout.ms"}
-        self._producer = Producer({**COMMON, **settings, "enable.idempotence": True, **client, "error_cb": watch.on_error})
+        told = {"enable.idempotence": True, "delivery.report.only.error": True}  # a callback per record would cost more than the record
+        callbacks = {"on_delivery": self._delivered, "error_cb": watch.on_error}
+        self._producer = Producer({**COMMON, **settings, **told, **client, **callbacks})
         self._failed: KafkaError | None = None
-        self._produce = cast(
-            "Callable[[str, bytes | None, bytes | None, int, object, None, int, Headers | None], None]", self._producer.produce
-        )
+        self._produce = cast("Produce", self._producer.produce)
 
     def send(self, outputs: Sequence[Output]) -> None:
         """Queue output records."""
+        produce = self._produce
         for topic, key, value, timestamp, headers in outputs:
             while True:
                 try:
-                    self._produce(topic, value, key, -1, self._delivered, None, timestamp, headers)
-                    break
+                    produce(topic, value, key, -1, None, None, timestamp, headers)
                 except BufferError:
                     self._producer.poll(0.05)
+                else:
+                    break
 
     def flush(self) -> None:
         """Return when every output is acknowledged; if one could not be, the commit must not happen."""

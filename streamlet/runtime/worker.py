@@ -24,10 +24,10 @@ from streamlet.runtime.kafka import (
     ProducerLost,
     TransactionAborted,
     TransactionalProducer,
-    has_events,
+    has_fetched_events,
     is_end,
     is_out_of_range,
-    split_runs,
+    split_fetched,
 )
 from streamlet.runtime.partitioner import Partitioner
 from streamlet.runtime.restoring import Restorer
@@ -169,11 +169,11 @@ class Worker:
         """Give records to their tasks, in the runs they came in; how many there were."""
         if not messages:
             return 0
-        if has_events(messages):
+        if has_fetched_events(messages):
             for message in [message for message in messages if message.error() is not None]:
                 self._event(message)
             messages = [message for message in messages if message.error() is None]
-        for partition, run in split_runs(messages, one_topic=self._one_topic):
+        for partition, run in split_fetched(messages, one_topic=self._one_topic):
             task = self._by_partition.get(partition)
             if task is not None and task.phase is Phase.RUNNING:
                 task.offer(partition.topic, run)
