@@ -340,7 +340,7 @@ class PlainOutlet:
         settings = {name: value for name, value in PRODUCER.items() if name != "transaction.timeout.ms"}
         told = {"enable.idempotence": True, "delivery.report.only.error": True}  # a callback per record would cost more than the record
         callbacks = {"on_delivery": self._delivered, "error_cb": watch.on_error}
-        self._producer = Producer({**COMMON, **settings, **told, **client, **callbacks})
+        self._producer = Producer({**COMMON, **settings, **told, **client, **callbacks}, logger=CLIENT_LOG)
         self._failed: KafkaError | None = None
         self._produce = cast("Produce", self._producer.produce)
 
