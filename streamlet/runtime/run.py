@@ -115,8 +115,10 @@ def _run_incarnations(run: Run, topics: Topics, stop: StopRequest) -> None:
 def _say_lost(incarnation: Incarnation, why: StreamletError, stop: StopRequest) -> None:
     if stop.requested:
         log.warning("stopped without a last commit; the next start goes on from the one before", extra={"reason": str(why)})
+    elif isinstance(why, ProducerLost):
+        log.warning("worker lost its id; coming back under a new one", extra={"incarnation": incarnation, "reason": why.why})
     else:
-        log.warning("worker comes back under a new id", extra={"incarnation": incarnation, "reason": str(why)})
+        log.warning("cannot come back yet; trying on", extra={"reason": str(why)})
 
 
 def _wait_for_brokers(topics: Topics, stop: StopRequest, at_most_s: float | None = None) -> bool:
