@@ -131,7 +131,7 @@ def _wait_for_brokers(topics: Topics, stop: StopRequest, at_most_s: float | None
             waited_s = time.monotonic() - began
             if at_most_s is not None and waited_s > at_most_s:
                 raise
-            if not said:
+            if not said and at_most_s is not None:  # later on the worker's own clients have said so
                 said = True
                 log.warning("no broker answers; trying on", extra={"brokers": away.brokers, "reason": away.why})
         else:
