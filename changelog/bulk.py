@@ -40,6 +40,7 @@ class Word(msgspec.Struct, frozen=True):
     """What the child says: how far it is, and in its last word where it ended and with which files."""
 
     records: int = 0
+    at: int = 0  # next offset to read
     files: tuple[str, ...] = ()
     offset: int | None = None
 
@@ -83,7 +84,7 @@ class BulkRestore:
         assert self._process.stdin is not None, "the pipe was asked for"
         self._process.stdin.write(msgspec.json.encode(request))
         self._process.stdin.close()
-        self.records = 0
+        self.records, self.at = 0, job.offset
         self.files: list[Path] = []
         self.offset = job.offset
 
@@ -92,7 +93,7 @@ class BulkRestore:
         code = self._process.poll()
         lines = (self._folder / "progress").read_bytes().split(b"\n")[:-1]  # the rest behind the last newline is half a line
         last = msgspec.json.decode(lines[-1], type=Word) if lines else Word()
-        self.records = last.records
+        self.records, self.at = last.records, max(self.at, last.at)
         if code is None:
             return False
         if code != 0 or last.offset is None:
@@ -137,11 +138,11 @@ def main() -> None:
             newest.clear()
         if records - told >= _PROGRESS_RECORDS:
             told = records
-            _say(Word(records))
+            _say(Word(records, replay.offset))
     if newest:
         files.append(_write_sorted(folder / f"{len(files):06}.sst", newest, keep_deletions=bool(files)))
     consumer.close()
-    _say(Word(records, tuple(name for name in files if name), replay.offset))
+    _say(Word(records, replay.offset, tuple(name for name in files if name), replay.offset))
 
 
 def _write_sorted(path: Path, newest: dict[bytes, bytes | None], *, keep_deletions: bool) -> str:

@@ -1,102 +1,84 @@
-"""`streamlet demo`: a real Kafka, a topic, and records that go through it while you watch."""
+"""`streamlet demo`: a real Kafka, a real app, a worker that is killed and comes back, and the proof that every count is right."""
 
-import secrets
+import tempfile
 import time
-from collections import deque
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from statistics import quantiles
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
+from streamlet.cli.demo_screen import screen_for
 from streamlet.cli.kafka import default_folder
 from streamlet.cli.signals import ending_on_signals
 
 if TYPE_CHECKING:
+    from streamlet.cli.demo_story import Outcome
     from streamlet.local import LocalKafka
-    from streamlet.local.kafka import Flow
 
-UNWATCHED_S: Final = 5.0
-PER_SECOND: Final = 200
-_REFRESH_S: Final = 0.1
-_LAST_S: Final = 20.0  # how long records still on their way are waited for
-_KEPT: Final = 10_000  # latencies in memory
-_SENTENCE: Final = "a stream is a table that never stops and a table is a stream that you have read so far"
-_WORDS: Final = _SENTENCE.split()
+EXAMPLE: Final = Path(__file__).resolve().parent.parent / "examples" / "word_count.py"  # beside cli/ in the clone and in the wheel
+_APP, _LINES, _COUNTS = "word-count", "lines", "counts"  # the example's names
+_PARTITIONS: Final = 2
+_INTERRUPTED: Final = 130
+_SHOWN_FLAWS: Final = 5
 
 _console = Console(highlight=False)
 
 
-@dataclass(slots=True)
-class Tally:
-    """What went through. Its only writer is the loop below."""
-
-    sent: int = 0
-    received: int = 0
-    last: str = ""
-    latencies: deque[float] = field(default_factory=lambda: deque[float](maxlen=_KEPT))
-
-    def add(self, records: list[tuple[str, float]]) -> None:
-        """Count records that came back."""
-        if records:
-            self.received += len(records)
-            self.last = records[-1][0]
-            self.latencies.extend(latency for _, latency in records)
-
-    @property
-    def percentiles(self) -> tuple[float, float]:
-        """Median and 99th percentile of the way through the broker, in milliseconds."""
-        if len(self.latencies) < 2:
-            return (0.0, 0.0)
-        cuts = quantiles(self.latencies, n=100)
-        return cuts[49], cuts[98]
-
-
 def demo(
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0.1, help="End after so long. [default: at Ctrl-C, or 5 without a terminal]")
-    ] = None,
+    seconds: Annotated[float, typer.Option("--seconds", min=1.0, help="How long lines are fed, about.")] = 8.0,
 ) -> None:
-    """Start a Kafka and watch records go through it."""
-    duration = seconds if seconds is not None else None if _console.is_terminal else UNWATCHED_S
-    tally, started = Tally(), time.monotonic()
-    with ending_on_signals(), _some_kafka() as kafka:
-        topic = f"streamlet-demo-{secrets.token_hex(3)}"
-        kafka.create_topic(topic)
-        _console.print(f"Topic [bold]{topic}[/] made. {PER_SECOND} words a second go in and come out.")
-        started = time.monotonic()
+    """Count words on a real Kafka, kill the worker half-way, and see every count come out right."""
+    with ending_on_signals():
         try:
-            _run(kafka, topic, tally, duration)
+            outcome = _run(seconds)
         except KeyboardInterrupt:
-            pass
-        finally:
-            kafka.delete_topic(topic)
-    median, high = tally.percentiles
-    _console.print(
-        f"[bold green]Done.[/] {tally.sent} records sent, {tally.received} received in {time.monotonic() - started:.1f} s; "
-        f"through the broker in {median:.1f} ms (median), {high:.1f} ms (99 %)."
-    )
-    if tally.received < tally.sent:
+            _console.print("Stopped before the end. The worker is gone and so is everything else the demo made.")
+            raise typer.Exit(_INTERRUPTED) from None
+    _console.print(_told(outcome), soft_wrap=not _console.is_terminal)
+    if outcome.flaws:
         raise typer.Exit(1)
+
+
+def _run(seconds: float) -> "Outcome":
+    from streamlet.cli.demo_story import Story
+    from streamlet.cli.demo_worker import DemoWorker
+    from streamlet.local.kafka import CommittedReader, Feeder
+
+    with ExitStack() as stack:
+        kafka = stack.enter_context(_some_kafka())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streamlet-demo-")))
+        for topic in (_LINES, _COUNTS):
+            kafka.create_topic(topic, partitions=_PARTITIONS)
+        feeder, reader = Feeder(kafka.client_config, _LINES), CommittedReader(kafka.client_config, _COUNTS, _PARTITIONS)
+        stack.callback(reader.close)
+        worker = stack.enter_context(DemoWorker(EXAMPLE, kafka.bootstrap, folder))
+        screen = stack.enter_context(screen_for(_console))
+        return Story(feeder, reader, worker, screen).tell(seconds)
 
 
 @contextmanager
 def _some_kafka() -> "Generator[LocalKafka]":
-    """The Kafka that runs already, or one for as long as the demo."""
+    """The Kafka that runs already, if the demo can leave it as it found it; else one for as long as the demo."""
     from streamlet.local import LocalKafka
     from streamlet.local.artefacts import fetch
     from streamlet.local.jars import read_lock
 
     running = LocalKafka.attach(default_folder())
-    if running is not None:
+    if running is not None and not _own_topics(running):
         _console.print(f"Using the Kafka at [bold]{running.bootstrap}[/].")
-        yield running
+        try:
+            yield running
+        finally:
+            for topic in _own_topics(running):
+                running.delete_topic(topic)
         return
+    if running is not None:
+        _console.print(
+            f"The Kafka at {running.bootstrap} has topics of a word count already: they stay as they are, the demo starts its own."
+        )
     fetch(read_lock())  # shows its own progress
     before = time.monotonic()
     with _console.status("Starting a real Kafka …"):
@@ -106,44 +88,25 @@ def _some_kafka() -> "Generator[LocalKafka]":
         yield started
 
 
-def _run(kafka: "LocalKafka", topic: str, tally: Tally, duration: float | None) -> None:
-    from streamlet.local.kafka import Flow
-
-    flow = Flow(kafka.client_config, topic)
-    try:
-        if _console.is_terminal:
-            with Live(_line(tally, 0.0), console=_console, refresh_per_second=10, transient=True) as live:
-                _pump(flow, tally, duration, lambda elapsed: live.update(_line(tally, elapsed)))
-        else:
-            _pump(flow, tally, duration, lambda _elapsed: None)
-    finally:
-        flow.close()
+def _own_topics(kafka: "LocalKafka") -> list[str]:
+    """Topics that the example uses or makes."""
+    return [topic for topic in kafka.topics() if topic in {_LINES, _COUNTS} or topic.startswith(f"{_APP}-")]
 
 
-def _pump(flow: "Flow", tally: Tally, duration: float | None, show: Callable[[float], None]) -> None:
-    """Send on schedule and receive until `duration` is over or Ctrl-C; then wait for what is still on its way."""
-    start = shown = time.monotonic()
-    try:
-        while duration is None or time.monotonic() - start < duration:
-            elapsed = time.monotonic() - start
-            while tally.sent < elapsed * PER_SECOND:
-                flow.send(_WORDS[tally.sent % len(_WORDS)])
-                tally.sent += 1
-            tally.add(flow.receive(0.005))
-            if time.monotonic() - shown >= _REFRESH_S:
-                show(elapsed)
-                shown = time.monotonic()
-    finally:
-        deadline = time.monotonic() + _LAST_S
-        while tally.received < tally.sent and time.monotonic() < deadline:
-            tally.add(flow.receive(0.05))
-
-
-def _line(tally: Tally, elapsed: float) -> Text:
-    median, high = tally.percentiles
-    return Text.assemble(
-        ("● ", "green"),
-        f"{elapsed:4.0f} s  sent {tally.sent:>6}  received {tally.received:>6}  {median:.1f} ms (99 %: {high:.1f})  ",
-        (tally.last, "bold cyan"),
-        ("  Ctrl-C ends", "dim"),
+def _told(outcome: "Outcome") -> str:
+    """The end of the story, in plain words."""
+    happened = (
+        f"\n[bold]What happened.[/] {outcome.lines:,} lines with {outcome.words:,} words were fed in {outcome.fed_for_s:.0f} s. "
+        f"The worker was killed with SIGKILL after {outcome.counted_before:,} words; a new one started on the same state folder, "
+        f"replayed {outcome.replayed:,} changelog records (what had not reached the disk yet), "
+        f"committed its first count {outcome.back_after_s:.1f} s after its start and caught up with the {outcome.waiting_at_return:,} "
+        "words that had come meanwhile.\n"
+    )
+    if outcome.flaws:
+        shown = "; ".join(str(flaw) for flaw in outcome.flaws[:_SHOWN_FLAWS])
+        more = f" and {len(outcome.flaws) - _SHOWN_FLAWS} more" if len(outcome.flaws) > _SHOWN_FLAWS else ""
+        return f"{happened}[bold red]Wrong:[/] {len(outcome.flaws)} counts are not what they must be. {shown}{more}."
+    return (
+        f"{happened}[bold green]Right:[/] each of the {outcome.different_words} different words went 1, 2, 3 … up to exactly the times it "
+        "was fed. Nothing was lost and nothing was counted twice."
     )

@@ -47,9 +47,21 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
+class _ErrorOutput(logging.Handler):
+    """Writes to whatever standard error is now: a progress bar stands in for it while it is shown."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line; a formatter or stream that fails must not stop the program."""
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
+
+
 def set_up_logs(style: LogFormat, level: str = "INFO") -> None:
     """Send the product's logs to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _ErrorOutput()
     handler.setFormatter(JsonFormatter() if style is LogFormat.JSON else TextFormatter())
     logger = logging.getLogger("streamlet")
     logger.handlers[:] = [handler]

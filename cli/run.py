@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from streamlet.cli.logs import LogFormat, set_up_logs
+from streamlet.cli.restore_bar import restore_shown
 from streamlet.config import command_line_layer
 from streamlet.loading import load_app
 from streamlet.runtime.run import run_app, settings_for
@@ -38,4 +39,6 @@ def run(
     set_up_logs(log_format, log_level.upper())
     app = load_app(file)
     given = command_line_layer({"brokers": brokers, "state_dir": state_dir, "http": http}, config or [])
-    run_app(app, settings_for(app, given, config_file), create_missing=dev, file=file, accepted=accept_change or ())
+    with restore_shown() as view:
+        settings = settings_for(app, given, config_file)
+        run_app(app, settings, create_missing=dev, file=file, accepted=accept_change or (), restore_view=view)

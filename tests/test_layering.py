@@ -116,7 +116,7 @@ def test_a_lower_folder_that_imports_the_top_package_is_refused(tmp_path):
 
 
 def test_a_folder_with_code_that_is_not_packaged_is_refused(tmp_path):
-    made_up(tmp_path, {"state/deep/er.py": "", "windows/__init__.py": "", "examples/app.py": ""})
+    made_up(tmp_path, {"state/deep/er.py": "", "windows/__init__.py": "", "benchmarks/app.py": ""})
     (tmp_path / "cli" / "__init__.py").unlink()
 
     assert unlisted_folders(read_tree(tmp_path)) == [

@@ -96,29 +96,41 @@ class Admin:
         return {name: len(topic.partitions) for name, topic in sorted(topics.items()) if not name.startswith("__")}
 
 
-class Flow:
-    """Records on their way through one partition: what is sent comes back, with the time it took."""
+class Feeder:
+    """A plain producer: what it sends arrives once, in order."""
 
     def __init__(self, config: Mapping[str, str], topic: str) -> None:
-        self._topic = topic
-        self._producer = Producer({"linger.ms": 1, "log_level": 0, **config})
-        self._consumer = Consumer({"group.id": topic, "enable.auto.commit": False, "fetch.wait.max.ms": 10, "log_level": 0, **config})
-        self._consumer.assign([TopicPartition(topic, 0, 0)])
+        self._topic, self._address = topic, config["bootstrap.servers"]
+        self._producer = Producer({"enable.idempotence": True, "linger.ms": 5, "log_level": 0, **config})
 
     def send(self, value: str) -> None:
-        """Send one record; it carries the moment it was sent."""
-        self._producer.produce(self._topic, value.encode(), str(time.monotonic_ns()).encode())
+        """Send one record without a key."""
+        self._producer.produce(self._topic, value.encode())
         self._producer.poll(0)
 
-    def receive(self, timeout_s: float) -> list[tuple[str, float]]:
-        """What has come back: each value with its way through the broker in milliseconds."""
-        messages = [message for message in self._consumer.consume(1000, timeout_s) if message.error() is None]
-        now = time.monotonic_ns()
-        return [((message.value() or b"").decode(), (now - int(message.key() or now)) / 1e6) for message in messages]
+    def finish(self, timeout_s: float) -> None:
+        """Wait until the broker has everything."""
+        left = self._producer.flush(timeout_s)
+        if left:
+            raise NotReady(f"{left} records for topic '{self._topic}' were not taken by the broker", self._address, timeout_s)
+
+
+class CommittedReader:
+    """A plain consumer of text keys and whole numbers, from the beginning; it sees what is committed and nothing else."""
+
+    def __init__(self, config: Mapping[str, str], topic: str, partitions: int) -> None:
+        settings = {"group.id": f"{topic}-reader", "enable.auto.commit": False, "isolation.level": "read_committed"}
+        speed = {"fetch.wait.max.ms": 10, "fetch.queue.backoff.ms": 5, "log_level": 0}
+        self._consumer = Consumer({**settings, **speed, **config})
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+
+    def read(self, timeout_s: float) -> list[tuple[str, int]]:
+        """What has come, in the order of each partition."""
+        messages = [message for message in self._consumer.consume(10_000, timeout_s) if message.error() is None]
+        return [((message.key() or b"").decode(), int.from_bytes(message.value() or b"", "big", signed=True)) for message in messages]
 
     def close(self) -> None:
         """Let go of the broker."""
-        self._producer.flush(5)
         self._consumer.close()
 
 

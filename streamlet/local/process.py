@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -88,7 +88,9 @@ def _reap(pid: int) -> None:
         return
 
 
-def spawn(command: Sequence[str | Path], *, output: Path, folder: Path, die_with_parent: bool) -> ProcessId:
+def spawn(
+    command: Sequence[str | Path], *, output: Path, folder: Path, die_with_parent: bool, environment: Mapping[str, str] | None = None
+) -> ProcessId:
     """Start a process in a session of its own, its output in a file.
 
     With `die_with_parent` the kernel kills it when this process ends, however that happens (Linux only).
@@ -104,6 +106,7 @@ def spawn(command: Sequence[str | Path], *, output: Path, folder: Path, die_with
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
+                env=environment,
                 start_new_session=True,
                 preexec_fn=bound,  # noqa: PLW1509 - it makes one system call and takes no lock
             )

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from streamlet.changelog.bulk import BulkJob, BulkRestore
 from streamlet.changelog.replay import ChangelogGap, Partition, Read, Replay
 from streamlet.ids import StoreName, TaskId
+from streamlet.runtime.progress import RestoreWatch
 from streamlet.state.backend import Backend, Batch
 
 log = logging.getLogger("streamlet.restore")
@@ -62,15 +63,17 @@ class RestoreProgress:
 class Restorer:
     """Add replays, then drain: each call does a bounded piece of work and names the tasks that are complete."""
 
-    def __init__(self, source: ReplaySource, start_bulk: "StartBulk") -> None:
+    def __init__(self, source: ReplaySource, start_bulk: "StartBulk", watch: RestoreWatch) -> None:
         self._source = source
         self._start_bulk = start_bulk
+        self._watch = watch
         self._following: dict[Partition, StoreReplay] = {}
         self._queued: list[StoreReplay] = []
         self._bulk: dict[Partition, tuple[StoreReplay, BulkRestore]] = {}
         self._left: dict[TaskId, set[StoreName]] = {}
         self._replayed: dict[TaskId, int] = {}
         self._began: dict[TaskId, float] = {}
+        self._finished_records = 0
 
     @property
     def busy(self) -> bool:
@@ -80,8 +83,13 @@ class Restorer:
     @property
     def left(self) -> int:
         """Offsets still to go over all replays."""
-        waiting = [*self._following.values(), *self._queued, *(job for job, _ in self._bulk.values())]
-        return sum(item.replay.left for item in waiting)
+        here = sum(item.replay.left for item in (*self._following.values(), *self._queued))
+        return here + sum(max(0, item.replay.target - child.at) for item, child in self._bulk.values())
+
+    @property
+    def records(self) -> int:
+        """Records replayed so far, over all tasks."""
+        return self._finished_records + sum(self._replayed.values()) + sum(child.records for _, child in self._bulk.values())
 
     def progress(self) -> list[tuple[TaskId, RestoreProgress]]:
         """Every task that is not complete."""
@@ -118,15 +126,18 @@ class Restorer:
         if self._following:
             for read in self._source.read(_SLICE_RECORDS, timeout_s):
                 self._apply(read)
-        done = [task for task, stores in self._left.items() if not stores]
-        return [self._finish(task) for task in done]
+        done = [self._finish(task) for task in [task for task, stores in self._left.items() if not stores]]
+        self._watch.look(self)
+        return done
 
     def _finish(self, task: TaskId) -> Restored:
         del self._left[task]
+        self._finished_records += self._replayed[task]
         return Restored(task, self._replayed.pop(task), time.monotonic() - self._began.pop(task))
 
     def close(self) -> None:
         """End what is under way; a later start replays it again."""
+        self._watch.end()
         for _, child in self._bulk.values():
             child.close()
         self._bulk.clear()

@@ -27,6 +27,7 @@ from streamlet.runtime.copies import Changelogs, LocalCopy, changelog_partitions
 from streamlet.runtime.kafka import BrokerWatch, InputConsumer, PlainOutlet, ProducerLost, TransactionalProducer
 from streamlet.runtime.ownership import take_ownership, what_was_promised
 from streamlet.runtime.partitioner import Partitioner
+from streamlet.runtime.progress import LoggedRestore, RestoreView, RestoreWatch
 from streamlet.runtime.promises import check_promises, renew_promises
 from streamlet.runtime.restoring import Restorer
 from streamlet.runtime.slots import Seat, take_seat
@@ -51,7 +52,13 @@ def settings_for(app: App, given: Layer, config_file: Path | None = None) -> Set
 
 
 def run_app(
-    app: App, settings: Settings | None = None, *, create_missing: bool = False, file: str | None = None, accepted: Collection[str] = ()
+    app: App,
+    settings: Settings | None = None,
+    *,
+    create_missing: bool = False,
+    file: str | None = None,
+    accepted: Collection[str] = (),
+    restore_view: RestoreView | None = None,
 ) -> None:
     """Run an app in this process until a signal asks it to stop.
 
@@ -77,7 +84,8 @@ def run_app(
         seat = stack.enter_context(take_seat(settings.storage.state_dir, topology.app))
         prepared = create_topics(topology, topics, survey)
         resources = {resource.name: stack.enter_context(opened(resource)) for resource in topology.resources}
-        run = Run(topology, settings, client, prepared, seat, resources, app.guarantee, meter, frozenset(accepted))
+        view = restore_view or LoggedRestore()
+        run = Run(topology, settings, client, prepared, seat, resources, app.guarantee, meter, frozenset(accepted), view)
         _run_incarnations(run, topics, stop)
 
 
@@ -94,6 +102,7 @@ class Run:
     guarantee: Guarantee
     meter: Meter
     accepted: frozenset[str]
+    restore_view: RestoreView
 
 
 def _run_incarnations(run: Run, topics: Topics, stop: StopRequest) -> None:
@@ -154,7 +163,8 @@ def _run_incarnation(run: Run, incarnation: Incarnation, lost: Set[Incarnation],
         run.meter.starts(incarnation, consumer.known_ends)
         replay = ReplayConsumer(client, topology.app)
         stack.callback(replay.close)
-        restorer = Restorer(replay, lambda job: BulkRestore(job, client, topology.app, run.seat.folder / "bulk"))
+        watch_restore = RestoreWatch(run.restore_view)
+        restorer = Restorer(replay, lambda job: BulkRestore(job, client, topology.app, run.seat.folder / "bulk"), watch_restore)
         stack.callback(restorer.close)
         positions = input_positions(offsets, topology, ids, consumer, control.view.own)
         changelogs = [partition for task in ids for partition in changelog_partitions(topology, task).values()]

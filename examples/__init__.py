@@ -1,0 +1,1 @@
+"""Apps to read, run and copy."""
