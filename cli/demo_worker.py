@@ -31,7 +31,7 @@ class DemoWorker:
     """At most one worker at a time, always on the same state folder. Leaving the block stops it."""
 
     def __init__(self, file: Path, brokers: str, folder: Path) -> None:
-        self._command = [
+        self._command: list[str | Path] = [
             *(sys.executable, "-m", "streamlet.cli", "run", file),
             *("--brokers", brokers, "--state-dir", folder / "state", "--log-format", "json"),
         ]

@@ -13,7 +13,7 @@ from tests.bed.waiting import eventually
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 
 STORY = r"""
-Using the Kafka at (?P<kafka>\S+?)\.
+Using the Kafka at (?P<kafka>[\d.:]+)\.
 .* Worker (?P<first>\d+) started
 .* Worker (?P=first) killed with SIGKILL
 .* Worker (?P<second>\d+) started on the same state folder
