@@ -76,9 +76,8 @@ def _some_kafka() -> "Generator[LocalKafka]":
                 running.delete_topic(topic)
         return
     if running is not None:
-        _console.print(
-            f"The Kafka at {running.bootstrap} has topics of a word count already: they stay as they are, the demo starts its own."
-        )
+        said = f"The Kafka at {running.bootstrap} has topics of a word count already: they stay as they are, the demo starts its own."
+        _console.print(said, soft_wrap=True)
     fetch(read_lock())  # shows its own progress
     before = time.monotonic()
     with _console.status("Starting a real Kafka …"):
