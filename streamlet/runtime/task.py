@@ -3,6 +3,7 @@
 A task takes records, changes its state cache and fills its outbox; a commit takes the lot, and only then is it real.
 """
 
+import itertools
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,6 +61,7 @@ class Inlet:
     loop: SourceLoop
     position: int = 0  # next offset to process
     committed: int = 0  # next offset after the last commit
+    passed: set[int] = field(default_factory=set[int])  # offsets that somebody chose to skip, until that is committed
     internal: bool = False  # a repartition topic: nobody else reads it
     waiting: list[Incoming] = field(default_factory=list[Incoming])
     at_end: bool = False
@@ -164,6 +166,11 @@ class Task:
         """Process what waits until the deadline; a failure returned stops the task at that record."""
         while (inlet := self._next_inlet()) is not None:
             batch = inlet.waiting if len(self.inlets) == 1 else self._run_of(inlet)
+            if inlet.passed:
+                batch = [*itertools.takewhile(lambda message: message.offset() not in inlet.passed, batch)]
+                if not batch:
+                    inlet.position = (inlet.waiting.pop(0).offset() or 0) + 1
+                    continue
             if self._limit is not None and self._limit[0] == inlet.partition:
                 batch = [message for message in batch if (message.offset() or 0) < self._limit[1]]
                 if not batch:
@@ -238,7 +245,9 @@ class Task:
         """Go on after being parked: at the record that stopped the task, or behind it."""
         failed, self.failure, self._limit = self.failure, None, None
         if skip and isinstance(failed, HandlerError):
-            self.inlets[failed.topic].position = failed.offset + 1  # the position itself may be a transaction's marker
+            inlet = self.inlets[failed.topic]
+            inlet.position = failed.offset + 1  # the position itself may be a transaction's marker
+            inlet.passed.add(failed.offset)  # an abort brings the record again
         self.enter(Phase.RUNNING)
 
     def drop_waiting(self) -> None:
@@ -268,6 +277,7 @@ class Task:
         self.state.committed(offsets, {COMMIT_TIME: str(now_ms).encode()}, now_ms=now_ms)
         for inlet in self.inlets.values():
             inlet.committed = part.positions[inlet.partition]
+            inlet.passed = {offset for offset in inlet.passed if offset >= inlet.committed}
 
     def aborted(self) -> None:
         """Nothing since the last commit has happened."""

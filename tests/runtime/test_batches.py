@@ -190,6 +190,31 @@ def test_resume_with_skip_goes_on_behind_the_culprit(app, events, out):
         assert values(driver, out) == [1, 3]
 
 
+def test_a_skipped_record_stays_skipped_when_a_later_batch_goes_back(app, events, out):
+    @app.process(events, to=out)
+    def check(n: int) -> int:
+        if n == 1:
+            raise ValueError
+        return n
+
+    @app.batch(events)
+    def fragile(batch: list[int]) -> None:
+        if 3 in batch:
+            raise ValueError
+
+    with TestDriver(app, autocommit=False) as driver:
+        with pytest.raises(HandlerError):
+            driver.send(events, 1, key="a")
+        driver.resume(skip=True)
+        driver.send(events, 2, key="a")
+        driver.send(events, 3, key="a")
+        with pytest.raises(HandlerError) as caught:
+            driver.commit()
+
+        assert (caught.value.handler, caught.value.offset) == ("fragile", 2)
+        assert values(driver, out) == [2]
+
+
 def test_what_a_batch_handler_holds_is_done_when_a_sibling_parks_the_task(app, events, out):
     @app.batch(events, to=out, within=seconds(5))
     def gather(batch: list[Record[str, int]]) -> Iterator[Record[str, int]]:

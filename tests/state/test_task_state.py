@@ -356,6 +356,46 @@ def test_checking_finds_a_value_that_was_changed_but_not_set() -> None:
     assert task.unset_mutations() == []
 
 
+def test_a_value_that_was_set_and_set_over_in_one_batch_is_no_mutation() -> None:
+    task, handle = opened(Value[list[int]], checking=True)
+    seen = cast("Value[list[int]]", handle)
+    task.key = b"a"
+    for number in (1, 2, 3):
+        changed = seen.get([])
+        changed.append(number)
+        seen.set(changed)
+    task.end_batch()
+
+    assert task.unset_mutations() == []
+
+
+def test_what_a_failed_record_did_to_a_value_is_no_mutation() -> None:
+    task, handle = opened(Value[list[int]], checking=True)
+    seen = cast("Value[list[int]]", handle)
+    task.key = b"a"
+    seen.set([1])
+    mark = task.mark()
+    seen.get([]).append(2)
+    changed = seen.get([])
+    changed.append(3)
+    seen.set(changed)
+    task.rollback(mark)
+    task.end_batch()
+
+    assert task.unset_mutations() == []
+
+
+def test_a_mutation_is_still_known_after_its_batch() -> None:
+    task, handle = opened(Value[list[int]], checking=True)
+    seen = cast("Value[list[int]]", handle)
+    task.key = b"a"
+    seen.set([1])
+    seen.get([]).append(2)
+    task.end_batch()
+
+    assert [found.key for found in task.unset_mutations()] == [b"a"]
+
+
 def test_checking_refuses_a_frozen_value_with_a_wrong_field() -> None:
     task, handle = opened(Value[Point], checking=True)
     task.key = b"a"
