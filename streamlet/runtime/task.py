@@ -167,7 +167,7 @@ class Task:
         while (inlet := self._next_inlet()) is not None:
             batch = inlet.waiting if len(self.inlets) == 1 else self._run_of(inlet)
             if inlet.passed:
-                batch = [*itertools.takewhile(lambda message: message.offset() not in inlet.passed, batch)]
+                batch = _up_to(batch, inlet.passed)
                 if not batch:
                     inlet.position = (inlet.waiting.pop(0).offset() or 0) + 1
                     continue
@@ -295,6 +295,11 @@ class Task:
         sample = records[:: max(1, len(records) // 64)]
         size = sum(len(value or b"") + len(key or b"") + 32 for _, key, value, _, _ in sample)
         return size * max(1, len(records) // max(1, len(sample)))
+
+
+def _up_to(batch: Iterable[Incoming], offsets: set[int]) -> list[Incoming]:
+    """The records before the first that stands at one of these offsets."""
+    return [*itertools.takewhile(lambda message: message.offset() not in offsets, batch)]
 
 
 def _reachable(sub: SubTopology, roots: Iterable[int]) -> list[Node]:

@@ -27,8 +27,8 @@ def drive() -> None:
         driver.send(lines, "to be", timestamp=7, headers=[("trace", b"1")])
         driver.send(counts, 1, key="a")
         driver.send(counts, None, key="a")
-        driver.send(counts, "one", key="a")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        driver.send(counts, 1, key=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        driver.send(counts, "one", key="a")  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+        driver.send(counts, 1, key=5)  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
         driver.send_raw(counts, b"\x00", key=b"a")
         driver.advance(minutes(5))
         driver.advance(5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
