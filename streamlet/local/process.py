@@ -16,12 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from streamlet.local.artefacts import NoLocalExtra
-
-try:
-    import psutil
-except ModuleNotFoundError as error:
-    raise NoLocalExtra("psutil") from error
+import psutil
 
 _POLL_S: Final = 0.02
 _PR_SET_PDEATHSIG: Final = 1
