@@ -293,7 +293,9 @@ class Worker:
                 task.recorded, task.recorded_at = dict(part.positions), now
         self._answered = []
         self._work_since, self._idle_since = None, now
-        self._observer.committed(parts, self._clock() - began)
+        took_s = self._clock() - began
+        self._observer.committed(parts, took_s)
+        log.debug("committed", extra={"tasks": len(parts), "took_ms": round(took_s * 1000, 1)})
         return True
 
     def _go_back(self) -> None:
