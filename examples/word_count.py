@@ -2,7 +2,7 @@
 
 streamlet run examples/word_count.py --dev
 streamlet send lines "to be or not to be"
-streamlet tail counts
+streamlet tail counts --app examples/word_count.py --from earliest
 """
 
 from collections.abc import Iterator

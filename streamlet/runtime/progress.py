@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 log = logging.getLogger("streamlet.restore")
 
-_RATE_OVER_S: Final = 5.0
+_RATE_OVER_S: Final = 10.0
 _LOG_EVERY_S: Final = 3.0
 
 

@@ -101,6 +101,18 @@ def test_the_app_waits_for_all_brokers_and_keeps_its_state_on_a_volume() -> None
     assert "state" in compose["volumes"]
 
 
+def test_without_a_command_the_app_service_runs_an_example_that_is_there() -> None:
+    app = read_compose()["services"]["app"]
+
+    command = re.fullmatch(r"\$\{APP_COMMAND:-(.+)\}", app["command"])
+    mounted = re.search(r"\$\{APP_DIR:-(.+)\}:/app:ro", "\n".join(app["volumes"]))
+    assert command is not None
+    assert mounted is not None
+    name, file, *options = command[1].split()
+    assert (name, options) == ("run", ["--dev"])
+    assert (DOCKER / mounted[1] / file).is_file()
+
+
 def test_the_image_runs_as_a_user_without_rights_and_owns_its_state_folder() -> None:
     final_stage = (DOCKER / "Dockerfile").read_text().rpartition("\nFROM ")[2]
 

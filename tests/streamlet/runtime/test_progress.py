@@ -76,7 +76,7 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
 
     watched.after(0.0, left=1000)
     watched.after(1.0, left=100)
-    for second in range(6):
+    for second in range(11):
         watched.after(1.0, left=99 - second)
 
     assert watched.screen.shown[-1].rate_per_s == 1.0
