@@ -6,6 +6,7 @@ output, one JSON object a line, the last one naming the files.
 """
 
 import gc
+import os
 import shutil
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from streamlet.changelog.replay import ChangelogGap, Partition, Replay
 from streamlet.errors import StateError
 from streamlet.state.rocksdb import write_sst
 
-_CHUNK_KEYS: Final = 300_000  # live keys held in memory at a time: about 80 MB
+CHUNK_KEYS: Final = 300_000  # live keys held in memory at a time: about 80 MB
 _READ: Final = 2000
 _PROGRESS_RECORDS: Final = 50_000
 
@@ -34,6 +35,7 @@ class BulkJob:
     partition: int
     offset: int
     target: int
+    chunk_keys: int = CHUNK_KEYS
 
 
 class Word(msgspec.Struct, frozen=True):
@@ -52,6 +54,7 @@ class Request(msgspec.Struct, frozen=True):
     client: dict[str, str | int | float | bool]
     group: str
     folder: str
+    parent: int  # process id of the worker: a child that outlives it has nobody to work for
 
 
 class BulkFailed(StateError):
@@ -64,7 +67,7 @@ class BulkFailed(StateError):
     def __str__(self) -> str:
         return (
             f"Restoring {self.topic}/{self.partition} failed in its child process (exit code {self.code}): {self.said or 'it said nothing'}. "
-            "Nothing was written; the next start replays the changelog again."
+            "Nothing was written; the changelog is replayed by the worker itself, which is slower."
         )
 
 
@@ -80,10 +83,11 @@ class BulkRestore:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "streamlet.changelog.bulk"], stdin=subprocess.PIPE, stdout=self._progress, stderr=self._errors
         )
-        request = Request(job, dict(client), group, str(self._folder))
+        request = Request(job, dict(client), group, str(self._folder), os.getpid())
         assert self._process.stdin is not None, "the pipe was asked for"
         self._process.stdin.write(msgspec.json.encode(request))
         self._process.stdin.close()
+        self.pid = self._process.pid
         self.records, self.at = 0, job.offset
         self.files: list[Path] = []
         self.offset = job.offset
@@ -127,13 +131,15 @@ def main() -> None:
     files: list[str] = []
     records, told = 0, 0
     while not replay.done:
-        for read in consumer.read(_READ, 0.02):
+        if os.getppid() != request.parent:
+            raise SystemExit("the worker is gone")
+        for read in consumer.read(min(_READ, job.chunk_keys), 0.02):
             if read.out_of_range:
                 raise ChangelogGap(partition, replay.offset)
             replay.feed(read)
             newest.update(read.records)
             records += len(read.records)
-        if len(newest) >= _CHUNK_KEYS:
+        if len(newest) >= job.chunk_keys:
             files.append(_write_sorted(folder / f"{len(files):06}.sst", newest, keep_deletions=bool(files)))
             newest.clear()
         if records - told >= _PROGRESS_RECORDS:

@@ -47,13 +47,13 @@ def judge_copy(
     """Whether a local copy may be continued.
 
     A copy that has slept longer than half of the tombstone retention could miss a deletion whose tombstone has
-    been cleaned away, and a deleted key would come back to life.
+    been cleaned away, and a deleted key would come back to life. A copy that does not know its age counts as one.
     """
     if offset is None:
         return CopyVerdict.EMPTY
     if not log_start <= offset <= target:
         return CopyVerdict.OUT_OF_RANGE
-    if offset < target and copy_time_ms is not None and now_ms - copy_time_ms > delete_retention_ms // 2:
+    if offset < target and (copy_time_ms is None or now_ms - copy_time_ms > delete_retention_ms // 2):
         return CopyVerdict.TOO_OLD
     return CopyVerdict.KEEP
 

@@ -53,7 +53,7 @@ def open_copy(topology: Topology, task: TaskId, folder: Path, logs: Changelogs) 
     unusable = {_judge(backend, name, partition, logs) for name, partition in partitions.items()} - {"keep", "empty"}
     if unusable:
         backend.close()
-        _set_aside(place, ", ".join(sorted(unusable)))
+        set_aside(place, ", ".join(sorted(unusable)))
         backend = _open_backend(place, sub)
     _remember_ids(backend, {name: logs.topic_ids[partition.topic] for name, partition in partitions.items()})
     offsets = {name: backend.offset(name) for name in partitions}
@@ -103,11 +103,11 @@ def _open_backend(place: Path, sub: SubTopology) -> RocksBackend:
     try:
         return RocksBackend.open(place, names)
     except FolderUnusable as error:
-        _set_aside(place, str(error))
+        set_aside(place, str(error))
         return RocksBackend.open(place, names)
 
 
-def _set_aside(place: Path, why: str) -> None:
+def set_aside(place: Path, why: str) -> None:
     """Keep one unusable copy for whoever wants to look; the changelog is the truth."""
     aside = place.with_name(f"{place.name}.aside")
     shutil.rmtree(aside, ignore_errors=True)

@@ -6,14 +6,15 @@ child process that writes sorted files, which this process only takes in.
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from streamlet.changelog.bulk import BulkJob, BulkRestore
+from streamlet.changelog.bulk import BulkFailed, BulkJob, BulkRestore
 from streamlet.changelog.replay import ChangelogGap, Partition, Read, Replay
 from streamlet.ids import StoreName, TaskId
 from streamlet.runtime.progress import RestoreWatch
+from streamlet.runtime.task import COMMIT_TIME
 from streamlet.state.backend import Backend, Batch
 
 log = logging.getLogger("streamlet.restore")
@@ -63,16 +64,25 @@ class RestoreProgress:
 class Restorer:
     """Add replays, then drain: each call does a bounded piece of work and names the tasks that are complete."""
 
-    def __init__(self, source: ReplaySource, start_bulk: "StartBulk", watch: RestoreWatch) -> None:
+    def __init__(
+        self,
+        source: ReplaySource,
+        start_bulk: "StartBulk",
+        watch: RestoreWatch,
+        *,
+        bulk_offsets: int = BULK_OFFSETS,
+        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    ) -> None:
         self._source = source
         self._start_bulk = start_bulk
-        self._watch = watch
+        self._watch, self._bulk_offsets, self._now_ms = watch, bulk_offsets, now_ms
         self._following: dict[Partition, StoreReplay] = {}
         self._queued: list[StoreReplay] = []
         self._bulk: dict[Partition, tuple[StoreReplay, BulkRestore]] = {}
         self._left: dict[TaskId, set[StoreName]] = {}
         self._replayed: dict[TaskId, int] = {}
         self._began: dict[TaskId, float] = {}
+        self._began_ms: dict[TaskId, int] = {}
         self._finished_records = 0
 
     @property
@@ -105,9 +115,12 @@ class Restorer:
     def add(self, task: TaskId, replays: Iterable[StoreReplay]) -> None:
         """Begin to restore a task; one without stores is complete at the next drain."""
         self._left[task], self._replayed[task], self._began[task] = set(), 0, time.monotonic()
+        self._began_ms[task] = self._now_ms()
         for item in replays:
             self._left[task].add(item.store)
-            if item.empty and item.replay.left >= BULK_OFFSETS:
+            if item.backend.meta(COMMIT_TIME) is None:  # deletions are kept long enough for a copy begun now, whole or not
+                item.backend.apply(Batch(changes={}, offsets={}, meta=self._time_of(task)))
+            if item.empty and item.replay.left >= self._bulk_offsets:
                 self._queued.append(item)
             else:
                 self._follow(item)
@@ -116,13 +129,7 @@ class Restorer:
         """Do one slice of work; the tasks returned are complete."""
         self._start_children()
         for item, child in list(self._bulk.values()):
-            if child.poll():
-                del self._bulk[item.replay.partition]
-                self._replayed[item.task] += child.records
-                item.backend.ingest(item.store, child.files, child.offset)
-                child.close()
-                item.replay.offset = child.offset
-                self._follow(item)  # what came meanwhile
+            self._take_in(item, child)
         if self._following:
             for read in self._source.read(_SLICE_RECORDS, timeout_s):
                 self._apply(read)
@@ -131,7 +138,7 @@ class Restorer:
         return done
 
     def _finish(self, task: TaskId) -> Restored:
-        del self._left[task]
+        del self._left[task], self._began_ms[task]
         self._finished_records += self._replayed[task]
         return Restored(task, self._replayed.pop(task), time.monotonic() - self._began.pop(task))
 
@@ -141,6 +148,24 @@ class Restorer:
         for _, child in self._bulk.values():
             child.close()
         self._bulk.clear()
+
+    def _take_in(self, item: StoreReplay, child: BulkRestore) -> None:
+        """Ingest a child's files when they are there; if it failed, read the changelog here."""
+        try:
+            if not child.poll():
+                return
+        except BulkFailed as failed:
+            log.warning("bulk restore failed; replaying in the worker", extra={"task": str(item.task), "reason": str(failed)})
+        else:
+            self._replayed[item.task] += child.records
+            item.backend.ingest(item.store, child.files, child.offset)
+            item.replay.offset = child.offset
+        del self._bulk[item.replay.partition]
+        child.close()
+        self._follow(item)  # everything, or what came meanwhile
+
+    def _time_of(self, task: TaskId) -> dict[str, bytes]:
+        return {COMMIT_TIME: str(self._began_ms[task]).encode()}
 
     def _follow(self, item: StoreReplay) -> None:
         self._following[item.replay.partition] = item
@@ -162,7 +187,9 @@ class Restorer:
         self._replayed[item.task] += len(read.records)
         if read.records or item.replay.done:
             changes = sorted(dict(read.records).items())
-            item.backend.apply(Batch(changes={item.store: changes}, offsets={item.store: item.replay.offset}))
+            whole = item.replay.done and self._left[item.task] == {item.store}  # only then nothing older than the restore is missing
+            meta = self._time_of(item.task) if whole else {}
+            item.backend.apply(Batch(changes={item.store: changes}, offsets={item.store: item.replay.offset}, meta=meta))
         if item.replay.done:
             self._source.remove(read.partition)
             del self._following[read.partition]

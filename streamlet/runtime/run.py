@@ -1,6 +1,7 @@
 """Running an app in this process: topics, ownership, tasks, loop. Each step is one function; `run_app` is their order."""
 
 import logging
+import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence, Set
 from contextlib import ExitStack
@@ -11,7 +12,7 @@ from typing import Final
 from streamlet.app import App, Guarantee
 from streamlet.changelog.bulk import BulkRestore
 from streamlet.changelog.kafka import BrokerUnavailable, ClientConfig, LogOffsets, ReplayConsumer
-from streamlet.changelog.replay import Partition
+from streamlet.changelog.replay import ChangelogGap, Partition
 from streamlet.config import Layer, Settings, code_layer, command_line_layer
 from streamlet.config_file import load
 from streamlet.errors import RetryError, StreamletError
@@ -23,7 +24,7 @@ from streamlet.rebalance.kafka import ControlReader
 from streamlet.rebalance.records import Own
 from streamlet.resource import opened
 from streamlet.runtime.commit import CommitTopics
-from streamlet.runtime.copies import Changelogs, LocalCopy, changelog_partitions, open_copy
+from streamlet.runtime.copies import Changelogs, LocalCopy, changelog_partitions, open_copy, set_aside
 from streamlet.runtime.kafka import BrokerWatch, InputConsumer, PlainOutlet, ProducerLost, TransactionalProducer
 from streamlet.runtime.ownership import take_ownership, what_was_promised
 from streamlet.runtime.partitioner import Partitioner
@@ -34,6 +35,7 @@ from streamlet.runtime.slots import Seat, take_seat
 from streamlet.runtime.stopping import StopRequest, stopped_by_signals
 from streamlet.runtime.task import Task
 from streamlet.runtime.worker import OffsetLost, Worker
+from streamlet.state.errors import FolderUnusable
 from streamlet.state.rocksdb import shared_memory
 from streamlet.state.task_state import TaskState
 from streamlet.topics.kafka import Topics
@@ -112,6 +114,12 @@ def _run_incarnations(run: Run, topics: Topics, stop: StopRequest) -> None:
         incarnation = run.seat.new_incarnation(run.topology.app)
         try:
             _run_incarnation(run, incarnation, lost, stop)
+        except ChangelogGap as gap:
+            lost.add(incarnation)
+            log.warning("changelog moved away under a replay; starting over", extra={"reason": str(gap)})
+        except FolderUnusable as damaged:
+            lost.add(incarnation)
+            set_aside(damaged.folder, str(damaged))
         except (ProducerLost, RetryError) as why:
             if not lost and isinstance(why, RetryError):
                 raise  # it never worked: better said than tried for ever
@@ -163,8 +171,9 @@ def _run_incarnation(run: Run, incarnation: Incarnation, lost: Set[Incarnation],
         run.meter.starts(incarnation, consumer.known_ends)
         replay = ReplayConsumer(client, topology.app)
         stack.callback(replay.close)
-        watch_restore = RestoreWatch(run.restore_view)
-        restorer = Restorer(replay, lambda job: BulkRestore(job, client, topology.app, run.seat.folder / "bulk"), watch_restore)
+        bulk = run.seat.folder / ".bulk"  # no task has such a name
+        shutil.rmtree(bulk, ignore_errors=True)  # what a killed worker left
+        restorer = Restorer(replay, lambda job: BulkRestore(job, client, topology.app, bulk), RestoreWatch(run.restore_view))
         stack.callback(restorer.close)
         positions = input_positions(offsets, topology, ids, consumer, control.view.own)
         changelogs = [partition for task in ids for partition in changelog_partitions(topology, task).values()]

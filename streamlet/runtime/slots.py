@@ -55,7 +55,7 @@ def take_seat(state_dir: Path, app: str) -> Seat:
         folder = state_dir / app / str(number)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock = (folder / "lock").open("a+", encoding="utf-8")
+            lock = (folder / ".lock").open("a+", encoding="utf-8")
         except OSError as error:
             raise NoStateFolder(folder, error.strerror or str(error)) from error
         try:

@@ -19,7 +19,7 @@ from streamlet.runtime.batching import Gatherer
 from streamlet.runtime.chain import Step
 from streamlet.runtime.incoming import Incoming
 from streamlet.runtime.outbox import Outbox
-from streamlet.state.errors import BadKey, WrongValue
+from streamlet.state.errors import BadKey, FolderUnusable, WrongValue
 from streamlet.state.task_state import TaskState
 
 log = logging.getLogger("streamlet.task")
@@ -289,6 +289,8 @@ class SourceLoop:
 
     def _refuse(self, message: Incoming, kind: type[HandlerError], name: str, policy: Policy, error: Exception) -> HandlerError | None:
         """Apply an error policy to a record that leaves no trace but this."""
+        if isinstance(error, FolderUnusable):
+            raise error  # the copy is damaged, not the record: it is rebuilt
         failure = kind(name, self._topic, self._partition, message.offset() or 0, f"{type(error).__name__}: {_said(error)}")
         failure.__cause__ = error
         if isinstance(error, ConfigError) and not isinstance(error, BadKey | WrongValue):

@@ -325,17 +325,20 @@ class Worker:
     # The rest
 
     def _restore(self) -> None:
+        lost: dict[TaskId, OffsetLost] = {}
         for restored in self._restorer.drain(0.0 if self._work_since is not None else 0.005):
             opened = self._open_task(restored.task)
             if isinstance(opened, OffsetLost):
-                self._lost[restored.task] = opened
-                self._say_stopped(restored.task, opened)
+                lost[restored.task] = opened
                 continue
             self._tasks[restored.task] = opened
             self._by_partition.update({inlet.partition: opened for inlet in opened.inlets.values()})
             self._one_topic = len({partition.topic for partition in self._by_partition}) == 1
             facts = {"task": str(restored.task), "term": opened.term, "records": restored.records, "took_s": round(restored.took_s, 3)}
             log.info("task restored", extra=facts)
+        self._lost |= lost
+        for task, reason in lost.items():  # when all tasks are known: the last one that stops ends the worker
+            self._say_stopped(task, reason)
 
     def _write_local(self) -> None:
         """Let the local copies follow, at most a second or 32 MB behind."""
