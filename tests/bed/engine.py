@@ -225,8 +225,12 @@ class CountedWords(AppUnderTest):
         """What the changelogs say, read committed, last value per key."""
         found: dict[str, int] = {}
         for number in range(self.partitions):
-            found |= readable(replay_all(self.kafka, Partition(f"{self.name}-{self.STORE}-changelog", number)).state.items())
+            found |= readable(replay_all(self.kafka, self.changelog(number)).state.items())
         return found
+
+    def changelog(self, number: int) -> Partition:
+        """One partition of the counts' changelog."""
+        return Partition(f"{self.name}-{self.STORE}-changelog", number)
 
     def assert_exactly_once(self) -> None:
         """Each key's outputs are 1, 2, 3 … up to the number of times the word was fed."""

@@ -9,7 +9,7 @@ from streamlet.local import LocalKafka
 from streamlet.rebalance.kafka import ControlReader, fence
 from tests.bed.engine import CountedWords
 from tests.bed.processes import Processes
-from tests.broker.test_exactly_once import lines, stored_counts
+from tests.broker.test_exactly_once import lines
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
@@ -33,7 +33,7 @@ def test_a_fenced_worker_that_nobody_replaced_comes_back_under_a_new_id(
     app.assert_exactly_once()
     worker.terminate()
     assert worker.wait(20) == 0
-    assert stored_counts(app.state_dir, app.name) == dict(app.expected)
+    assert app.stored() == dict(app.expected)
 
 
 def test_a_second_worker_takes_over_and_the_first_one_says_so_and_ends(
@@ -95,4 +95,4 @@ def test_a_broker_that_goes_away_under_load_costs_time_and_nothing_else(
     assert worker.log().count("no broker answers") == 1, "said once"
     worker.terminate()
     assert worker.wait(20) == 0
-    assert stored_counts(app.state_dir, app.name) == dict(app.expected)
+    assert app.stored() == dict(app.expected)
