@@ -8,7 +8,7 @@ the same call was repeated until it succeeded.
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Final, Protocol, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -116,6 +116,7 @@ class InputConsumer:
         self._consumer = Consumer({**config, "error_cb": watch.on_error})
         self._brokers = str(client.get("bootstrap.servers"))
         self._assigned: set[Partition] = set()
+        self._held: set[Partition] = set()
         self._metadata: object | None = None
 
     def committed(self, partitions: Sequence[Partition], deadline_s: float = 60.0) -> dict[Partition, int | None]:
@@ -141,6 +142,15 @@ class InputConsumer:
         if gone:
             self._consumer.incremental_unassign([TopicPartition(p.topic, p.number) for p in gone])
             self._assigned -= gone
+            self._held -= gone
+
+    def hold(self, partitions: Set[Partition]) -> None:
+        """Fetch no more of exactly these partitions; said anew each time, so that none can be forgotten."""
+        wanted = self._assigned & partitions
+        for partitions_to, call in ((wanted - self._held, self._consumer.pause), (self._held - wanted, self._consumer.resume)):
+            if partitions_to:
+                call([TopicPartition(p.topic, p.number) for p in partitions_to])
+        self._held = wanted
 
     def take(self, most: int, timeout_s: float) -> list[Fetched]:
         """Records and events that have come: with a timeout of 0 only what is there already."""

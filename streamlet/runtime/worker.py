@@ -38,6 +38,7 @@ from streamlet.state.errors import WriteFailed
 log = logging.getLogger("streamlet.worker")
 
 _TAKE: Final = 2000  # records per call: more falls out of the processor's cache
+_MOST_WAITING: Final = 10_000  # fetched records of one partition; more stay with the broker
 _IDLE_S: Final = 0.02
 _CONTROL_EVERY_S: Final = 0.05
 _RECORD_EVERY_S: Final = 5.0
@@ -158,12 +159,18 @@ class Worker:
         """What has come; waits a moment only where there is nothing else to do."""
         if any(task.ready for task in self._tasks.values()):
             return []  # what was fetched comes first
+        self._consumer.hold(self._overfull())
         messages = self._consumer.take(_TAKE, 0)
         if not messages and self._work_since is None and not self._restorer.busy:
             messages = self._consumer.take(1, _IDLE_S)
             if messages:
                 messages += self._consumer.take(_TAKE - 1, 0)
         return messages
+
+    def _overfull(self) -> set[Partition]:
+        """Partitions whose task cannot take their records now: it waits for another input, or for something a record needs."""
+        inlets = [inlet for task in self._tasks.values() for inlet in task.inlets.values()]
+        return {inlet.partition for inlet in inlets if len(inlet.waiting) >= _MOST_WAITING}
 
     def _route(self, messages: list[Fetched]) -> int:
         """Give records to their tasks, in the runs they came in; how many there were."""
