@@ -94,7 +94,9 @@ class Story:
         self._pid = worker.start()
         screen.say(f"Worker {self._pid} started on the same state folder; {waiting:,} words wait.")
         self._until(lambda: ledger.words_counted > counted_before, "the first count after the kill", "The new worker takes over …")
-        back_after_s, replayed = time.monotonic() - back, worker.replayed()
+        back_after_s = time.monotonic() - back
+        self._until(lambda: worker.replayed() is not None, "the last task of the new worker", "The new worker takes over …")
+        replayed = worker.replayed() or 0
         screen.say(f"It is back: first new count {back_after_s:.1f} s after its start, {replayed:,} changelog records replayed.")
         self._for(seconds / 2, "Words are counted again. {left:.0f} s to the end.")
 

@@ -67,11 +67,9 @@ class DemoWorker:
             self._process = None
             raise WorkerEnded(self._log, "\n".join(self._log.read_text(errors="replace").splitlines()[-_LAST_LINES:]))
 
-    def replayed(self) -> int:
-        """How many changelog records the worker replayed at its start, by its own log."""
-        lines = (line for line in self._log.read_text(errors="replace").splitlines() if line.startswith("{"))
-        said = [json.loads(line) for line in lines]
-        return sum(int(each["records"]) for each in said if each.get("message") == "task restored")
+    def replayed(self) -> int | None:
+        """How many changelog records it replayed at its start, by its own log; None until every task has said so."""
+        return replayed_in(self._log.read_text(errors="replace"))
 
     @property
     def _log(self) -> Path:
@@ -85,3 +83,11 @@ class DemoWorker:
         if wait_until_gone([process], time.monotonic() + within_s):
             send(process, signal.SIGKILL)
             wait_until_gone([process], time.monotonic() + _KILL_S)
+
+
+def replayed_in(log: str) -> int | None:
+    """The sum over all tasks; None while one of them is still restored. Half a line at the end is not read."""
+    said = [json.loads(line) for line in log.splitlines(keepends=True) if line.startswith("{") and line.endswith("\n")]
+    tasks = next((int(each["tasks"]) for each in said if each["message"] == "worker started"), None)
+    records = [int(each["records"]) for each in said if each["message"] == "task restored"]
+    return sum(records) if tasks is not None and len(records) >= tasks else None
