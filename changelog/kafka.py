@@ -73,6 +73,11 @@ class BrokerUnavailable(RetryError):
         )
 
 
+def reason_of(error: KafkaException) -> str:
+    """The client's error in words, without its codes."""
+    return cast("KafkaError", error.args[0]).str()  # confluent_kafka always puts its KafkaError there
+
+
 def consumer_config(client: ClientConfig, group: str) -> dict[str, str | int | float | bool]:
     """Settings of a consumer that is assigned by hand. The group only names whose offsets it may ask for."""
     return {**COMMON, **CONSUMER, **client, "group.id": group}
@@ -138,7 +143,7 @@ class LogOffsets:
                 return {Partition(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
             except KafkaException as error:
                 if time.monotonic() >= end:
-                    raise BrokerUnavailable(self._brokers, "ask for offsets", str(error.args[0])) from error
+                    raise BrokerUnavailable(self._brokers, "ask for offsets", reason_of(error)) from error
         return {}
 
 

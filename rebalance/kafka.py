@@ -6,7 +6,7 @@ from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from streamlet.changelog.kafka import CLIENT_LOG, COMMON, BrokerUnavailable, ClientConfig, LogOffsets, consumer_config
+from streamlet.changelog.kafka import CLIENT_LOG, COMMON, BrokerUnavailable, ClientConfig, LogOffsets, consumer_config, reason_of
 from streamlet.changelog.replay import Partition
 from streamlet.errors import FencedError, RetryError
 from streamlet.ids import Incarnation
@@ -102,7 +102,7 @@ def fence(client: ClientConfig, incarnation: Incarnation, deadline_s: float = 30
             producer.init_transactions(timeout_s)
         except KafkaException as error:
             if time.monotonic() > end:
-                raise BrokerUnavailable(str(client.get("bootstrap.servers")), f"fence {incarnation}", str(error)) from error
+                raise BrokerUnavailable(str(client.get("bootstrap.servers")), f"fence {incarnation}", reason_of(error)) from error
             timeout_s *= 1.5
         else:
             return
@@ -135,7 +135,7 @@ class Leader:
             cause = cast("KafkaError", error.args[0])  # confluent_kafka puts its KafkaError there
             if cause.fatal() or cause.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED):
                 raise LeaderFenced(self._app) from error
-            raise BrokerUnavailable(str(self._client.get("bootstrap.servers")), "lead the app", str(error)) from error
+            raise BrokerUnavailable(str(self._client.get("bootstrap.servers")), "lead the app", reason_of(error)) from error
 
 
 def write_wish(client: ClientConfig, app: str, wish: Wish, deadline_s: float = 10.0) -> None:

@@ -8,6 +8,7 @@ Invariant: after `close` nothing of the database is alive, so the folder can be 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, cast
 from weakref import WeakSet
@@ -37,6 +38,14 @@ _FORMAT_KEY: Final = b"format"
 _OFFSET: Final = b"offset/"
 _META: Final = b"meta/"
 _DEFAULT: Final = "default"
+_NO_FAULT_OF_THE_COPY: Final = (
+    "No space left",
+    "File too large",
+    "Disk quota exceeded",
+    "Permission denied",
+    "Too many open files",
+    "Read-only file system",
+)
 
 
 class SharedMemory:
@@ -83,6 +92,9 @@ class RocksBackend:
         self._handles: dict[str, ColumnFamily] = {store: database.get_column_family_handle(store) for store in stores}
         self._scans: WeakSet[RocksScan] = WeakSet()
         self._closed = False
+        self._memory: SharedMemory | None = None
+        self._refuses = False  # a write failed: this database takes no other one
+        self._stores = [StoreName(store) for store in self._families]
 
     @classmethod
     def open(cls, folder: Path, stores: Sequence[StoreName], memory: SharedMemory | None = None) -> Self:
@@ -96,6 +108,7 @@ class RocksBackend:
         except Exception as error:  # rocksdict raises bare Exception for everything
             raise _open_error(folder, error) from error
         backend = cls(folder, database, families)
+        backend._memory = memory
         try:
             backend._check_format(fresh=not there)
             backend._drop_remains()
@@ -139,6 +152,8 @@ class RocksBackend:
         return scan
 
     def apply(self, batch: Batch) -> None:
+        if self._refuses:
+            self._open_again()
         unknown = {*batch.changes, *batch.offsets, *batch.ranges} - self._families.keys()
         assert not unknown, f"{self.folder} was opened without {sorted(unknown)}"
         writes = WriteBatch(raw_mode=True)
@@ -198,10 +213,12 @@ class RocksBackend:
         self._handles.clear()
         while self._families:
             _, family = self._families.popitem()
-            family.close()
+            with suppress(Exception):  # closing flushes, which a full disk refuses; the changelog has it all
+                family.close()
             del family
         del self._default
-        self._database.close()
+        with suppress(Exception):
+            self._database.close()
 
     def _check_format(self, *, fresh: bool) -> None:
         found = self._read_default(_FORMAT_KEY)
@@ -242,7 +259,15 @@ class RocksBackend:
         try:
             self._database.write(writes)
         except Exception as error:
+            self._refuses = True
             raise self._write_error(error) from error
+
+    def _open_again(self) -> None:
+        """RocksDB refuses every write after a failed one, even when there is room again, until its folder is opened anew."""
+        self.close()
+        again = RocksBackend.open(self.folder, self._stores, self._memory)
+        self._database, self._default, self._families = again._database, again._default, again._families
+        self._handles, self._scans, self._closed, self._refuses = again._handles, again._scans, False, False
 
     def _write_error(self, error: Exception) -> WriteFailed:
         return WriteFailed(self.folder, str(error))
@@ -341,7 +366,7 @@ def _open_error(folder: Path, error: Exception) -> Exception:
     text = str(error)
     if "lock " in text.lower() and "LOCK" in text:
         return FolderLocked(folder)
-    if any(reason in text for reason in ("No space left", "Permission denied", "Too many open files", "Read-only file system")):
+    if any(reason in text for reason in _NO_FAULT_OF_THE_COPY):
         return WriteFailed(folder, text)
     return FolderUnusable(folder, text)
 

@@ -6,22 +6,25 @@ the same call was repeated until it succeeded.
 """
 
 import contextlib
+import functools
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Final, Protocol, cast
+from typing import Concatenate, Final, ParamSpec, Protocol, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from streamlet.changelog.kafka import CLIENT_LOG, COMMON, BrokerUnavailable, ClientConfig, consumer_config, has_events, split_runs
 from streamlet.changelog.replay import Partition
-from streamlet.errors import FencedError, RetryError
+from streamlet.errors import ConfigError, FencedError, RetryError
 from streamlet.ids import Incarnation
 from streamlet.record import Headers
 from streamlet.runtime.incoming import Incoming
 from streamlet.runtime.outbox import Output
 
 log = logging.getLogger("streamlet.kafka")
+
+P = ParamSpec("P")
 
 PRODUCER: Final[dict[str, str | int | float | bool]] = {
     "partitioner": "murmur2_random",  # where Java's clients put a key
@@ -128,7 +131,7 @@ class InputConsumer:
                 return {Partition(tp.topic, tp.partition): tp.offset if tp.offset >= 0 else None for tp in _whole(found)}
             except KafkaException as error:
                 if time.monotonic() > end:
-                    raise BrokerUnavailable(self._brokers, "ask for committed offsets", str(cause_of(error))) from error
+                    raise BrokerUnavailable(self._brokers, "ask for committed offsets", cause_of(error).str()) from error
 
     def add(self, positions: Mapping[Partition, int]) -> None:
         """Begin to read partitions at these offsets."""
@@ -204,6 +207,42 @@ def is_out_of_range(error: KafkaError) -> bool:
     return error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
+def _explained(queue: "Callable[Concatenate[TransactionalProducer, P], None]") -> "Callable[Concatenate[TransactionalProducer, P], None]":
+    """Around a method that queues records: when the client refuses one, say what the worker has to do.
+
+    It does so as soon as it has heard, on its own thread, that the producer was fenced or the transaction has failed.
+    """
+
+    @functools.wraps(queue)
+    def explained(self: "TransactionalProducer", *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            queue(self, *args, **kwargs)
+        except KafkaException as error:
+            cause = cause_of(error)
+            if cause.fatal() or cause.code() in _FENCED | {KafkaError._FATAL}:
+                raise ProducerLost(self.incarnation, f"write a record: {cause.str()}") from error
+            if cause.code() == KafkaError._STATE or cause.txn_requires_abort():
+                self.abort()
+                raise TransactionAborted(f"write a record: {cause.str()}") from error
+            raise Unwritable(cause.str()) from error
+
+    return explained
+
+
+class Unwritable(ConfigError):
+    """The client does not take an output or a change of state: most often it is too large."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return (
+            f"A record cannot be written: {self.why}. Nothing was committed since. Make outputs and state values smaller, or raise "
+            "message.max.bytes in [kafka] of streamlet.toml and max.message.bytes of the topic."
+        )
+
+
 class TransactionalProducer:
     """The one producer of a worker; its transactional id is the incarnation, initialised once."""
 
@@ -233,6 +272,7 @@ class TransactionalProducer:
         """Open a transaction."""
         self._retry("begin a transaction", self._producer.begin_transaction, _CALL_S)
 
+    @_explained
     def send(self, outputs: Sequence[Output]) -> None:
         """Queue output records; the client chooses the partition by key, as Java's does."""
         produce = self._produce
@@ -243,6 +283,7 @@ class TransactionalProducer:
                 self._make_room()
                 produce(topic, value, key, -1, None, None, timestamp, headers)
 
+    @_explained
     def send_to(self, topic: str, partition: int, changes: Sequence[tuple[bytes, bytes | None]], on_end: Callable[[int], None]) -> None:
         """Queue records for one partition; `on_end` hears the next offset behind the last one, once it is acknowledged."""
         if not changes:
@@ -267,6 +308,7 @@ class TransactionalProducer:
             self._make_room()
             produce(topic, value, key, partition, delivered)
 
+    @_explained
     def send_stamped(self, topic: str, partition: int, records: Sequence[Output], on_end: Callable[[int], None]) -> None:
         """Like `send_to`, with each record's own timestamp and headers: for repartition topics."""
         produce = self._produce

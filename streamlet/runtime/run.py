@@ -35,7 +35,7 @@ from streamlet.runtime.slots import Seat, take_seat
 from streamlet.runtime.stopping import StopRequest, stopped_by_signals
 from streamlet.runtime.task import Task
 from streamlet.runtime.worker import OffsetLost, Worker
-from streamlet.state.errors import FolderUnusable
+from streamlet.state.errors import FolderUnusable, WriteFailed
 from streamlet.state.rocksdb import shared_memory
 from streamlet.state.task_state import TaskState
 from streamlet.topics.kafka import Topics
@@ -45,6 +45,7 @@ from streamlet.topology import Topology, build
 log = logging.getLogger("streamlet.run")
 
 _FIRST_ANSWER_S: Final = 30.0
+_AGAIN_S: Final = 0.5
 
 
 def settings_for(app: App, given: Layer, config_file: Path | None = None) -> Settings:
@@ -121,11 +122,13 @@ def _run_incarnations(run: Run, topics: Topics, stop: StopRequest) -> None:
             lost.add(incarnation)
             set_aside(damaged.folder, str(damaged))
         except (ProducerLost, RetryError) as why:
-            if not lost and isinstance(why, RetryError):
-                raise  # it never worked: better said than tried for ever
+            if isinstance(why, WriteFailed) or (not lost and isinstance(why, RetryError)):
+                raise  # a full disk, or it never worked: better said than tried for ever
             lost.add(incarnation)
             run.meter.enters(Stage.WAITING)
             _say_lost(incarnation, why, stop)
+            if isinstance(why, RetryError):
+                time.sleep(_AGAIN_S)
             _wait_for_brokers(topics, stop)
 
 

@@ -7,7 +7,7 @@ from typing import Final, cast
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.cimpl import NewTopic as ClientNewTopic
 
-from streamlet.changelog.kafka import BrokerUnavailable, ClientConfig, admin_client
+from streamlet.changelog.kafka import BrokerUnavailable, ClientConfig, admin_client, reason_of
 from streamlet.changelog.replay import Partition
 from streamlet.topics.facts import NewTopic, TopicFacts
 
@@ -29,7 +29,7 @@ class Topics:
                 self._admin.list_topics(timeout=2.0)
             except KafkaException as error:
                 if time.monotonic() > end:
-                    raise BrokerUnavailable(self._brokers, "connect", str(error.args[0])) from error
+                    raise BrokerUnavailable(self._brokers, "connect", reason_of(error)) from error
             else:
                 return
 
@@ -41,7 +41,7 @@ class Topics:
                 return frozenset(self._admin.list_topics(timeout=5.0).topics)
             except KafkaException as error:
                 if time.monotonic() > end:
-                    raise BrokerUnavailable(self._brokers, "list topics", str(error.args[0])) from error
+                    raise BrokerUnavailable(self._brokers, "list topics", reason_of(error)) from error
 
     def describe(self, names: Iterable[str], deadline_s: float = 30.0) -> dict[str, TopicFacts]:
         """The topics of these that exist."""
@@ -54,7 +54,7 @@ class Topics:
                 return self._describe(wanted)
             except KafkaException as error:
                 if time.monotonic() > end:
-                    raise BrokerUnavailable(self._brokers, "describe topics", str(error.args[0])) from error
+                    raise BrokerUnavailable(self._brokers, "describe topics", reason_of(error)) from error
 
     def _describe(self, wanted: list[str]) -> dict[str, TopicFacts]:
         futures = self._admin.describe_topics(TopicCollection(wanted), request_timeout=5.0)
@@ -80,7 +80,7 @@ class Topics:
                 future.result()
             except KafkaException as error:
                 if cast("KafkaError", error.args[0]).code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise BrokerUnavailable(self._brokers, "create topics", str(error.args[0])) from error
+                    raise BrokerUnavailable(self._brokers, "create topics", reason_of(error)) from error
         names = {topic.name for topic in new}
         end = time.monotonic() + deadline_s
         while set(self.describe(names)) != names:
@@ -97,7 +97,7 @@ class Topics:
                 future.result()
             except KafkaException as error:
                 if cast("KafkaError", error.args[0]).code() not in _ABSENT:
-                    raise BrokerUnavailable(self._brokers, "delete topics", str(error.args[0])) from error
+                    raise BrokerUnavailable(self._brokers, "delete topics", reason_of(error)) from error
 
     def delete_below(self, positions: Mapping[Partition, int]) -> None:
         """Ask for the deletion of records below these offsets; nobody waits for it, the next time asks again."""
