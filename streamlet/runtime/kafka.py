@@ -214,7 +214,7 @@ def _explained(queue: "Callable[Concatenate[TransactionalProducer, P], None]") -
     """
 
     @functools.wraps(queue)
-    def explained(self: "TransactionalProducer", *args: P.args, **kwargs: P.kwargs) -> None:
+    def explained(self: "TransactionalProducer", /, *args: P.args, **kwargs: P.kwargs) -> None:
         try:
             queue(self, *args, **kwargs)
         except KafkaException as error:
