@@ -4,10 +4,8 @@ Topics of the user's are never touched. The app's own topics are known by its ma
 by name, leaving out those of another app whose name begins with this one's.
 """
 
-import fcntl
 import shutil
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +24,7 @@ from streamlet.rebalance.kafka import Leader, control_topic, fence
 from streamlet.rebalance.records import MANIFEST_KEY, PLAN_KEY, ControlRecord, OwnKind, Plan
 from streamlet.rebalance.records import Manifest as ManifestRecord
 from streamlet.rebalance.view import View
+from streamlet.runtime.slots import held_seats
 from streamlet.topics.kafka import Topics
 
 _OWN_KINDS = tuple(kind.value for kind in TopicKind)
@@ -145,13 +144,8 @@ def checked_store(app: str, store: str, stored: Manifest | None) -> str:
 
 def refuse_running(app: str, state_dir: Path) -> None:
     """Refuse while a process on this machine holds one of the app's state folders."""
-    for path in sorted((state_dir / app).glob("*/lock")):
-        with suppress(FileNotFoundError), path.open("a+", encoding="utf-8") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                lock.seek(0)
-                raise WorkerRuns(app, path.parent, lock.read().strip()) from None
+    for folder, pid in held_seats(state_dir, app):
+        raise WorkerRuns(app, folder, pid)
 
 
 def _farewell(reset: Reset, view: View) -> list[tuple[bytes, ControlRecord | None]]:

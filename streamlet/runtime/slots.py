@@ -1,5 +1,6 @@
 """A worker's seat on this machine: a numbered state folder that one process holds at a time."""
 
+import contextlib
 import fcntl
 import os
 import secrets
@@ -14,6 +15,7 @@ from streamlet.errors import ConfigError
 from streamlet.ids import Incarnation, Slot
 
 _MOST_SLOTS: Final = 1000
+_LOCK: Final = ".lock"
 
 
 class NoStateFolder(ConfigError):
@@ -55,7 +57,7 @@ def take_seat(state_dir: Path, app: str) -> Seat:
         folder = state_dir / app / str(number)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock = (folder / ".lock").open("a+", encoding="utf-8")
+            lock = (folder / _LOCK).open("a+", encoding="utf-8")
         except OSError as error:
             raise NoStateFolder(folder, error.strerror or str(error)) from error
         try:
@@ -69,3 +71,15 @@ def take_seat(state_dir: Path, app: str) -> Seat:
         lock.flush()
         return Seat(Slot(f"{host}/{number}"), folder, lock)
     raise NoStateFolder(state_dir / app, f"all {_MOST_SLOTS} slots are held by running workers")
+
+
+def held_seats(state_dir: Path, app: str) -> list[tuple[Path, str]]:
+    """The slots of this app that processes on this machine hold: their folders, and the process ids as they wrote them."""
+    held: list[tuple[Path, str]] = []
+    for path in sorted((state_dir / app).glob(f"*/{_LOCK}")):
+        with contextlib.suppress(FileNotFoundError), path.open("r", encoding="utf-8") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                held.append((path.parent, lock.read().strip()))
+    return held

@@ -1,6 +1,6 @@
 """What a reset would take, decided without a broker."""
 
-import fcntl
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from streamlet import App, Value
 from streamlet.manifest import Manifest, manifest_of
 from streamlet.operations.reset import NoSuchStore, WorkerRuns, checked_store, own_topics, refuse_running, without_store
+from streamlet.runtime.slots import take_seat
 from streamlet.topology import build
 
 NAMES = frozenset(
@@ -52,14 +53,10 @@ def test_a_store_that_is_not_there_is_refused_with_those_that_are() -> None:
 
 
 def test_a_worker_on_this_machine_is_noticed_by_its_lock(tmp_path: Path) -> None:
-    slot = tmp_path / "app" / "0"
-    slot.mkdir(parents=True)
-    with (slot / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.write("4711\n")
-        lock.flush()
+    with take_seat(tmp_path, "app") as seat:
         with pytest.raises(WorkerRuns) as refused:
             refuse_running("app", tmp_path)
-        assert (refused.value.folder, refused.value.pid) == (slot, "4711")
+        assert (refused.value.folder, refused.value.pid) == (seat.folder, str(os.getpid()))
+        refuse_running("another", tmp_path)
 
     refuse_running("app", tmp_path)
