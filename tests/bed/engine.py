@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from streamlet.changelog.kafka import LogOffsets
 from streamlet.changelog.replay import Partition
@@ -80,7 +80,11 @@ class AppUnderTest:
         wanted = {p: end for p, end in LogOffsets(self.kafka.client_config).ends(partitions).items() if end > 0}
 
         def processed() -> bool:
-            found = consumer.committed([TopicPartition(p.topic, p.number) for p in wanted], 10)
+            try:
+                found = consumer.committed([TopicPartition(p.topic, p.number) for p in wanted], 10)
+            except KafkaException as error:
+                assert error.args[0].retriable(), error  # a young broker does not know yet who keeps the group's offsets
+                return False
             return all(tp.offset >= wanted[Partition(tp.topic, tp.partition)] for tp in found)
 
         try:
