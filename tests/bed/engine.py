@@ -82,8 +82,7 @@ class AppUnderTest:
         def processed() -> bool:
             try:
                 found = consumer.committed([TopicPartition(p.topic, p.number) for p in wanted], 10)
-            except KafkaException as error:
-                assert error.args[0].retriable(), error  # a young broker does not know yet who keeps the group's offsets
+            except KafkaException:  # a young broker does not know yet who keeps the group's offsets, or they are undecided
                 return False
             return all(tp.offset >= wanted[Partition(tp.topic, tp.partition)] for tp in found)
 

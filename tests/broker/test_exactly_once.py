@@ -10,6 +10,7 @@ from streamlet.local import LocalKafka
 from tests.bed.changelogs import replay_all
 from tests.bed.engine import CountedWords, replayed
 from tests.bed.processes import Processes, RunningProcess
+from tests.bed.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
@@ -63,6 +64,11 @@ def test_a_worker_killed_again_and_again_loses_and_doubles_nothing(
 
     assert workers[-1].wait(20) == 0
     assert app.stored() == app.logged() == dict(app.expected)
+    last = app.start_worker()
+    eventually(lambda: len(replayed(last)) == 2 * app.partitions, 30, "all tasks to be restored")
+    last.terminate()
+    assert last.wait(20) == 0
+    assert set(replayed(last).values()) == {0}, "after a clean end nothing is left to replay"
     assert_only_tails_were_replayed(app, workers)
 
 
