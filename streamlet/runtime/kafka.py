@@ -330,7 +330,8 @@ class TransactionalProducer:
     def flush(self) -> None:
         """Wait until everything queued is acknowledged, so that offsets are known."""
         end = time.monotonic() + self.patience_s
-        while self._producer.flush(min(_CALL_S, self.patience_s)):
+        while left := self._producer.flush(min(_CALL_S, self.patience_s)):
+            self._watch.on_silence(f"{left} records are not acknowledged")
             if time.monotonic() > end or self._hurry():
                 break  # the commit that follows finds out what is wrong
 
@@ -393,6 +394,7 @@ class PlainOutlet:
         told = {"enable.idempotence": True, "delivery.report.only.error": True}  # a callback per record would cost more than the record
         callbacks = {"on_delivery": self._delivered, "error_cb": watch.on_error}
         self._producer = Producer({**COMMON, **settings, **told, **client, **callbacks}, logger=CLIENT_LOG)
+        self._watch = watch
         self._failed: KafkaError | None = None
         self._produce = cast("Produce", self._producer.produce)
 
@@ -410,8 +412,8 @@ class PlainOutlet:
 
     def flush(self) -> None:
         """Return when every output is acknowledged; if one could not be, the commit must not happen."""
-        while self._producer.flush(_CALL_S):
-            pass
+        while left := self._producer.flush(_CALL_S):
+            self._watch.on_silence(f"{left} records are not acknowledged")
         failed, self._failed = self._failed, None
         if failed is not None:
             raise OutputRefused(failed.str())
