@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from streamlet.errors import ConfigError
-from streamlet.ids import Incarnation, StoreName, TaskId, Term
+from streamlet.ids import Incarnation, Slot, StoreName, TaskId, Term
 
 FORMAT: Final = 1
 
@@ -39,6 +39,8 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int
     members: tuple[Incarnation, ...]
     tasks: dict[str, Entry]
+    pins: dict[str, Slot] = {}  # tasks a person moved: balance leaves them there
+    why: str = ""  # for people: what this plan changes, and the reason
 
     def owner(self, task: TaskId) -> tuple[Incarnation, Term] | None:
         """Who shall own the task, and under which term."""
