@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ SHARED: list[LocalKafka] = []  # started by the two fixtures below, in use until
 
 def pytest_configure() -> None:
     mark_this_run()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts background jobs like that, and children would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
