@@ -16,7 +16,7 @@ class Commit:
     """When work becomes final: at once when the input is drained, at latest after `interval` or `max_bytes` of results."""
 
     interval: Duration | timedelta = _INTERVAL
-    max_bytes: int = 64 * 1024 * 1024
+    max_bytes: int = config.MOST_COMMIT_BYTES
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
@@ -24,6 +24,10 @@ class Commit:
             raise DeclarationError("Commit", "interval is 0, so nothing could ever be gathered", "Commit(interval=milliseconds(100))")
         if self.max_bytes < 1024:
             raise DeclarationError("Commit", f"max_bytes={self.max_bytes} is too little", "Commit(max_bytes=64 * 1024 * 1024)")
+
+        if self.max_bytes > config.MOST_COMMIT_BYTES:
+            problem = f"max_bytes={self.max_bytes} is too much: a commit's results are held in memory"
+            raise DeclarationError("Commit", problem, "Commit(max_bytes=64 * 1024 * 1024)  # or less")
 
     @property
     def setting(self) -> config.Commit:

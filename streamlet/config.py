@@ -17,6 +17,9 @@ from streamlet.errors import ConfigError
 
 T = TypeVar("T")
 MEGABYTE: Final = 1024 * 1024
+MOST_COMMIT_BYTES: Final = 64 * MEGABYTE  # gathered results are held in memory until the commit
+MOST_WRITE_LAG_MS: Final = 1_000  # what a killed worker replays at its next start
+MOST_WRITE_LAG_BYTES: Final = 32 * MEGABYTE
 DEFAULT_BROKERS: Final = "127.0.0.1:9092"
 HTTP_OFF: Final = "off"
 _LOOPBACK: Final = "127.0.0.1"
@@ -27,11 +30,11 @@ class Commit:
     """When a worker commits: as soon as its input is drained, and at the latest when one of these is reached."""
 
     interval_ms: int = 100
-    max_bytes: int = 64 * MEGABYTE
+    max_bytes: int = MOST_COMMIT_BYTES
 
     def __post_init__(self) -> None:
         _check("commit_interval_ms", _count, self.interval_ms)
-        _check("commit_max_bytes", _count, self.max_bytes)
+        _check("commit_max_bytes", _commit_bytes, self.max_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +42,13 @@ class Storage:
     """Where local copies of state live, and how far they may lag behind the last commit."""
 
     state_dir: Path
-    write_interval_ms: int = 1_000
-    write_max_bytes: int = 32 * MEGABYTE
+    write_interval_ms: int = MOST_WRITE_LAG_MS
+    write_max_bytes: int = MOST_WRITE_LAG_BYTES
 
     def __post_init__(self) -> None:
         _check("state_dir", _folder, self.state_dir)
-        _check("write_interval_ms", _count, self.write_interval_ms)
-        _check("write_max_bytes", _count, self.write_max_bytes)
+        _check("write_interval_ms", _write_interval, self.write_interval_ms)
+        _check("write_max_bytes", _write_bytes, self.write_max_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,10 +195,10 @@ def resolve(layers: Sequence[Layer], *, default_state_dir: Path) -> Settings:
         connection=Connection(brokers=pick(BROKERS, DEFAULT_BROKERS), properties=MappingProxyType(properties)),
         storage=Storage(
             state_dir=pick(STATE_DIR, default_state_dir),
-            write_interval_ms=pick(WRITE_INTERVAL, 1_000),
-            write_max_bytes=pick(WRITE_BYTES, 32 * MEGABYTE),
+            write_interval_ms=pick(WRITE_INTERVAL, MOST_WRITE_LAG_MS),
+            write_max_bytes=pick(WRITE_BYTES, MOST_WRITE_LAG_BYTES),
         ),
-        commit=Commit(interval_ms=pick(COMMIT_INTERVAL, 100), max_bytes=pick(COMMIT_BYTES, 64 * MEGABYTE)),
+        commit=Commit(interval_ms=pick(COMMIT_INTERVAL, 100), max_bytes=pick(COMMIT_BYTES, MOST_COMMIT_BYTES)),
         processes=Processes(workers=pick(WORKERS, 1), standbys=pick(STANDBYS, 0)),
         http=pick(HTTP, None),
         origins=MappingProxyType(origins),
@@ -317,6 +320,25 @@ def _count(value: object) -> int:
     return number
 
 
+def _commit_bytes(value: object) -> int:
+    return _at_most(value, MOST_COMMIT_BYTES, "a commit's results are held in memory")
+
+
+def _write_interval(value: object) -> int:
+    return _at_most(value, MOST_WRITE_LAG_MS, "a worker that was killed replays what its copy lacked")
+
+
+def _write_bytes(value: object) -> int:
+    return _at_most(value, MOST_WRITE_LAG_BYTES, "changes not yet written are held in memory, and replayed after a kill")
+
+
+def _at_most(value: object, most: int, because: str) -> int:
+    number = _count(value)
+    if number > most:
+        raise ValueError(f"it is at most {most}, since {because}")
+    return number
+
+
 def _count_or_none(value: object) -> int:
     if isinstance(value, str) and value.strip().isdecimal():
         value = int(value)
@@ -338,9 +360,9 @@ STATE_DIR: Final = Setting("state_dir", _folder)
 WORKERS: Final = Setting("workers", _count)
 STANDBYS: Final = Setting("standbys", _count_or_none)
 COMMIT_INTERVAL: Final = Setting("commit_interval_ms", _count)
-COMMIT_BYTES: Final = Setting("commit_max_bytes", _count)
-WRITE_INTERVAL: Final = Setting("write_interval_ms", _count)
-WRITE_BYTES: Final = Setting("write_max_bytes", _count)
+COMMIT_BYTES: Final = Setting("commit_max_bytes", _commit_bytes)
+WRITE_INTERVAL: Final = Setting("write_interval_ms", _write_interval)
+WRITE_BYTES: Final = Setting("write_max_bytes", _write_bytes)
 HTTP: Final = Setting("http", _listen)
 KEYS: Final = tuple(
     s.key for s in (BROKERS, STATE_DIR, WORKERS, STANDBYS, COMMIT_INTERVAL, COMMIT_BYTES, WRITE_INTERVAL, WRITE_BYTES, HTTP)

@@ -23,6 +23,7 @@ from streamlet.partitioning import tasks
 from streamlet.rebalance.kafka import ControlReader
 from streamlet.rebalance.records import Own
 from streamlet.resource import opened
+from streamlet.runtime.bounds import CommitBounds
 from streamlet.runtime.commit import CommitTopics
 from streamlet.runtime.copies import Changelogs, LocalCopy, changelog_partitions, open_copy, set_aside
 from streamlet.runtime.kafka import BrokerWatch, InputConsumer, PlainOutlet, ProducerLost, TransactionalProducer
@@ -200,7 +201,7 @@ def _run_incarnation(run: Run, incarnation: Incarnation, lost: Set[Incarnation],
             restorer=restorer,
             topics=CommitTopics(topology.app, run.prepared.counts[f"{topology.app}-commits"]),
             partitioner=Partitioner(run.prepared.counts),
-            commit_interval_s=run.settings.commit.interval_ms / 1000,
+            bounds=CommitBounds.of(run.settings),
             stop=stop,
             observer=run.meter,
             ends=lambda partition: (offsets.starts([partition])[partition], offsets.ends([partition])[partition]),

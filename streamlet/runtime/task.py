@@ -22,7 +22,7 @@ from streamlet.runtime.batching import Gatherer
 from streamlet.runtime.chain import AnyCodec, Bindings, compile_batch, compile_step
 from streamlet.runtime.commit import Part
 from streamlet.runtime.incoming import Incoming
-from streamlet.runtime.outbox import Outbox
+from streamlet.runtime.outbox import Outbox, Output
 from streamlet.runtime.source_loop import Counts, MonotonicClock, Progress, Root, Sleep, SourceLoop
 from streamlet.signature import First, ParamKind
 from streamlet.state.declaration import View
@@ -291,10 +291,13 @@ class Task:
     @property
     def buffered_bytes(self) -> int:
         """About how much the next commit holds, judged by a sample."""
-        records = self._outbox.records
-        sample = records[:: max(1, len(records) // 64)]
-        size = sum(len(value or b"") + len(key or b"") + 32 for _, key, value, _, _ in sample)
-        return size * max(1, len(records) // max(1, len(sample)))
+        return _about_bytes(self._outbox.records) + _about_bytes(self._outbox.moved)
+
+
+def _about_bytes(outputs: Sequence[Output]) -> int:
+    sample = outputs[:: max(1, len(outputs) // 64)]
+    size = sum(len(value or b"") + len(key or b"") + 32 for _, key, value, _, _ in sample)
+    return size * len(outputs) // max(1, len(sample))
 
 
 def _up_to(batch: Iterable[Incoming], offsets: set[int]) -> list[Incoming]:

@@ -16,6 +16,7 @@ from streamlet.errors import HandlerError, StreamletError
 from streamlet.ids import TaskId
 from streamlet.rebalance.records import OwnKind, WishKind
 from streamlet.rebalance.view import View
+from streamlet.runtime.bounds import CommitBounds
 from streamlet.runtime.commit import CommitTopics, Outlet, Part, commit
 from streamlet.runtime.kafka import (
     Fetched,
@@ -45,10 +46,7 @@ _RECORD_EVERY_S: Final = 5.0
 _RECORD_WHEN_IDLE_S: Final = 0.25
 _RECOMMIT_EVERY_S: Final = 6 * 3600.0  # offsets of idle partitions expire otherwise
 _PURGE_EVERY_S: Final = 30.0  # repartition topics never expire: what is committed is deleted
-_LOCAL_LAG_S: Final = 1.0
-_LOCAL_LAG_BYTES: Final = 32_000_000
 _LAST_COMMIT_S: Final = 5.0
-_COMMIT_BYTES: Final = 64_000_000
 
 Clock = Callable[[], float]
 
@@ -102,7 +100,7 @@ class Worker:
         restorer: Restorer,
         topics: CommitTopics,
         partitioner: Partitioner,
-        commit_interval_s: float,
+        bounds: CommitBounds,
         stop: StopRequest,
         observer: Observer,
         ends: Callable[[Partition], tuple[int, int]],
@@ -112,13 +110,7 @@ class Worker:
         self._tasks: dict[TaskId, Task] = {}
         self._outlet, self._purge, self._purged_at = outlet, purge, clock()
         self._open_task, self._consumer, self._producer, self._control, self._restorer = open_task, consumer, producer, control, restorer
-        self._topics, self._partitioner, self._interval_s, self._stop, self._observer = (
-            topics,
-            partitioner,
-            commit_interval_s,
-            stop,
-            observer,
-        )
+        self._topics, self._partitioner, self._bounds, self._stop, self._observer = topics, partitioner, bounds, stop, observer
         self._ends, self._clock, self._now_ms = ends, clock, now_ms
         self._lost: dict[TaskId, StreamletError] = {}  # tasks that could not even start
         self._by_partition: dict[Partition, Task] = {}
@@ -209,7 +201,7 @@ class Worker:
                 continue
             if self._work_since is None:
                 self._work_since = now
-            failure = task.run(self._work_since + self._interval_s)
+            failure = task.run(self._work_since + self._bounds.interval_s)
             self._heed(task, failure)
 
     def _heed(self, task: Task, failure: StreamletError | None) -> None:
@@ -245,7 +237,7 @@ class Worker:
             return idle or now - self._recommitted_at >= _RECOMMIT_EVERY_S
         if drained and not any(task.ready or task.filling(now) for task in self._tasks.values()):
             return True
-        return now - self._work_since >= self._interval_s or sum(task.buffered_bytes for task in self._tasks.values()) >= _COMMIT_BYTES
+        return self._bounds.commit_due(now - self._work_since, sum(task.buffered_bytes for task in self._tasks.values()))
 
     def _commit(self, now: float) -> None:
         """All tasks with work, in one transaction; those that are restored claim their task in it."""
@@ -348,10 +340,10 @@ class Worker:
             self._say_stopped(task, reason)
 
     def _write_local(self) -> None:
-        """Let the local copies follow, at most a second or 32 MB behind."""
+        """Let the local copies follow, as far behind as the bounds allow."""
         for task in self._tasks.values():
             since = None if isinstance(task.failure, WriteFailed) else task.state.pending_since_ms
-            if since is not None and (self._now_ms() - since >= _LOCAL_LAG_S * 1000 or task.state.pending_bytes >= _LOCAL_LAG_BYTES):
+            if since is not None and self._bounds.write_due(self._now_ms() - since, task.state.pending_bytes):
                 try:
                     task.state.write_local()
                 except WriteFailed as failure:

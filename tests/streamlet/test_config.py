@@ -130,6 +130,18 @@ def test_a_value_that_cannot_be_is_refused_with_its_place(key, value):
     assert (refused.value.key, refused.value.value, refused.value.origin) == (key, value, Origin("streamlet.toml", key))
 
 
+@pytest.mark.parametrize(
+    ("key", "most"), [("commit_max_bytes", 64 * 1024 * 1024), ("write_interval_ms", 1000), ("write_max_bytes", 32 * 1024 * 1024)]
+)
+def test_bounds_may_be_narrowed_but_not_widened(key, most):
+    with pytest.raises(BadSetting) as refused:
+        resolved(file_layer({key: most + 1}))
+
+    assert (refused.value.key, refused.value.origin) == (key, Origin("streamlet.toml", key))
+    assert f"it is at most {most}, since " in str(refused.value)
+    assert resolved(file_layer({key: 1})).shown()[key] == "1"
+
+
 def test_values_given_in_code_are_checked_when_they_are_made():
     with pytest.raises(BadSetting) as refused:
         Commit(interval_ms=0)

@@ -57,3 +57,10 @@ def test_commits_need_an_interval_with_a_unit() -> None:
             Commit(interval=wrong)  # type: ignore[arg-type]
     with pytest.raises(DeclarationError):
         Commit(max_bytes=5)
+
+
+def test_a_commit_cannot_be_told_to_gather_more_than_memory_is_meant_for():
+    with pytest.raises(DeclarationError) as caught:
+        Commit(max_bytes=64 * 1024 * 1024 + 1)
+
+    assert caught.value.fix == "Commit(max_bytes=64 * 1024 * 1024)  # or less"
