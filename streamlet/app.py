@@ -407,6 +407,7 @@ class App:
             to=cast("tuple[AnyTopic, ...]", targets),
             also=cast("tuple[AnyTopic, ...]", tuple(also)),
             errors=self.errors if errors is None else checked_policy(errors, subject),
+            errors_given=errors is not None,
             keeps_key=keeps_key,
             repartition=repartition,
             batching=batching,

@@ -29,7 +29,7 @@ def as_text(topology: Topology) -> str:
         for source in sub.sources:
             lines.append(f"  reads {_topic(source.topic)}")
             for root in source.roots:
-                lines += _text_of(sub, root, 2)
+                lines += _text_of(sub, root, 2, _on_error(sub.nodes[root].handler.wiring.errors))
         lines += [f"  keeps {spec.name}: {spec.describe()}" for spec in sub.stores]
     lines += ["", "internal topics"]
     lines += [f"  {topic.name} ({_partitions(topic)}, {topic.config['cleanup.policy']})" for topic in topology.internal]
@@ -39,9 +39,10 @@ def as_text(topology: Topology) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _text_of(sub: SubTopology, index: int, depth: int) -> Iterator[str]:
+def _text_of(sub: SubTopology, index: int, depth: int, on_error: str = "") -> Iterator[str]:
+    """A handler and what is fused below it; the policy stands at the top, where it decides for all."""
     node = sub.nodes[index]
-    yield f"{'  ' * depth}{_call(node.handler)}{_on_error(node.handler.wiring.errors)}"
+    yield f"{'  ' * depth}{_call(node.handler)}{on_error}"
     for word, topics in (("to", node.to), ("also to", node.also), ("through", (node.repartition,) if node.repartition else ())):
         for topic in topics:
             yield f"{'  ' * (depth + 1)}{word} {_topic(topic)}"

@@ -28,12 +28,16 @@ class Batching:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """How a handler is connected. `repartition` is the wished partition count of its repartition topic, if it gets one."""
+    """How a handler is connected. `repartition` is the wished partition count of its repartition topic, if it gets one.
+
+    `errors_given` tells a policy of the handler's own from the app's.
+    """
 
     sources: "tuple[AnyTopic | AnyHandler, ...]"
     to: tuple[AnyTopic, ...]
     also: tuple[AnyTopic, ...]
     errors: Policy
+    errors_given: bool
     keeps_key: bool
     repartition: int | None
     batching: Batching | None

@@ -65,3 +65,14 @@ def checked_policy(policy: object, subject: str) -> Policy:
     if isinstance(policy, Fail | Skip | DeadLetter):
         return policy
     raise DeclarationError(subject, f"errors={policy!r} is no error policy", 'errors=fail  # or skip, or dead_letter("topic", retries=2)')
+
+
+def written(policy: Policy) -> str:
+    """A policy as it stands in code."""
+    match policy:
+        case Fail():
+            return "fail"
+        case Skip():
+            return "skip"
+        case DeadLetter():
+            return f'dead_letter("{policy.topic}"{f", retries={policy.retries}" if policy.retries else ""})'

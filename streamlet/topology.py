@@ -18,7 +18,7 @@ from streamlet.handler import AnyHandler, AnyTopic, Batching, Handler
 from streamlet.hints import shown
 from streamlet.internal_topics import InternalTopic, Largest, Like, TopicKind, changelog_name, control_topics, repartition_name
 from streamlet.output import OutputKind
-from streamlet.policy import DeadLetter, fail
+from streamlet.policy import DeadLetter, fail, written
 from streamlet.resource import Resource
 from streamlet.state.spec import StoreSpec
 from streamlet.subject import identifier
@@ -95,6 +95,7 @@ def build(app: App) -> Topology:
         _check_outlet(handler, graph)
     subs = tuple(graph.cut())
     _check_names(subs)
+    overruled = _check_policies(subs)
     internal = (*_store_topics(app, subs), *_repartition_topics(subs), *control_topics(app.name))
     _check_internal_names(app, internal)
     return Topology(
@@ -104,7 +105,7 @@ def build(app: App) -> Topology:
         internal=internal,
         resources=tuple(app.declared.resources.values()),
         dead_letters=_dead_letters(subs),
-        warnings=tuple(_warnings(app, handlers)),
+        warnings=(*_warnings(app, handlers), *overruled),
     )
 
 
@@ -259,6 +260,37 @@ def _check_names(subs: tuple[SubTopology, ...]) -> None:
         stores.add(spec.name)
 
 
+def _check_policies(subs: tuple[SubTopology, ...]) -> list[str]:
+    """A failure takes with it all that is fused, so the handler at the source decides: another policy below it would never be heard.
+
+    Returns warnings for handlers whose own policy holds for some of their inputs only.
+    """
+    warnings: list[str] = []
+    for sub in subs:
+        for index, node in enumerate(sub.nodes):
+            handler, own = node.handler, node.handler.wiring.errors
+            deciding = [sub.nodes[root].handler for root in _roots_above(sub, index)]
+            other = next((root for root in deciding if root.wiring.errors != own), None)
+            if other is None or not handler.wiring.errors_given:
+                continue
+            why = f"'{other.name}' hands it records in the same task, and a record that fails takes all with it: errors= of '{other.name}' decides"
+            if any(index in source.roots for source in sub.sources):
+                warnings.append(f"errors= of '{handler.name}' does not hold for every input: {why}")
+                continue
+            decorator = "@app.process" if other.wiring.batching is None else "@app.batch"
+            fix = f"{decorator}(…, errors={written(own)})  # on '{other.name}', and '{handler.name}' without errors="
+            raise DeclarationError(f"handler '{handler.name}'", f"its errors= has no effect: {why}", fix, None, handler.place)
+    return warnings
+
+
+def _roots_above(sub: SubTopology, index: int) -> list[int]:
+    """The handlers attached to a source that a node is fused below; not the node itself."""
+    attached = {root for source in sub.sources for root in source.roots}
+    above = [position for position, node in enumerate(sub.nodes) if index in node.followers]
+    further = [root for position in above for root in _roots_above(sub, position)]
+    return [*dict.fromkeys([*(position for position in above if position in attached), *further])]
+
+
 def _check_internal_names(app: App, internal: tuple[InternalTopic, ...]) -> None:
     for topic in internal:
         if len(topic.name) > 249:
@@ -281,7 +313,7 @@ def _repartition_topics(subs: tuple[SubTopology, ...]) -> Iterable[InternalTopic
 
 def _dead_letters(subs: tuple[SubTopology, ...]) -> tuple[str, ...]:
     policies = [source.topic.errors for sub in subs for source in sub.sources]
-    policies += [node.handler.wiring.errors for sub in subs for node in sub.nodes]
+    policies += [sub.nodes[root].handler.wiring.errors for sub in subs for source in sub.sources for root in source.roots]
     return tuple(dict.fromkeys(policy.topic for policy in policies if isinstance(policy, DeadLetter)))
 
 

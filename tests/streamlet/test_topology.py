@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from streamlet import App, Commit, DeclarationError, PerTask, Record, Sent, Set, Topic, Value, dead_letter
+from streamlet import App, Commit, DeclarationError, PerTask, Record, Sent, Set, Topic, Value, dead_letter, fail, skip
+from streamlet.describe import as_text
 from streamlet.handler import Batching
 from streamlet.partitioning import NotCopartitioned, UnknownPartitions, check_copartitioning, internal_partitions, plan_partitions, tasks
+from streamlet.policy import Policy
 from streamlet.topology import SubTopology, TopicKind, Topology, build
 
 
@@ -323,6 +325,69 @@ def test_dead_letter_topics_and_unused_declarations_are_told() -> None:
     topology = build(app)
     assert topology.dead_letters == ("lines-dead", "handler-dead")
     assert topology.warnings == ("topic 'spare' is declared and never used", "store 'idle' is declared and never used")
+
+
+def fused(errors_above: Policy | None, errors_below: Policy | None, app_errors: Policy = fail) -> Topology:
+    """A handler without state of its own follows another, so both run in one task."""
+    app = App("app", errors=app_errors)
+    lines = app.topic("lines", value=str, errors=fail)
+
+    @app.process(lines, errors=errors_above)
+    def above(line: str) -> str:
+        return line
+
+    @app.process(above, errors=errors_below)
+    def below(line: str) -> None:
+        del line
+
+    return build(app)
+
+
+def test_a_policy_that_the_handler_above_overrules_is_refused_with_the_line_that_works() -> None:
+    with pytest.raises(DeclarationError) as caught:
+        fused(None, dead_letter("dead", retries=2))
+
+    assert caught.value.subject == "handler 'below'"
+    assert caught.value.fix == "@app.process(…, errors=dead_letter(\"dead\", retries=2))  # on 'above', and 'below' without errors="
+    with pytest.raises(DeclarationError):
+        fused(skip, fail)
+
+
+def test_a_follower_may_repeat_the_policy_that_decides_or_leave_it_to_the_app() -> None:
+    assert fused(skip, skip).warnings == ()
+    assert fused(skip, None, dead_letter("dead")).dead_letters == ()
+    assert "errors: skip" in as_text(fused(skip, None))
+
+
+def test_behind_a_repartition_topic_a_handler_has_its_own_policy() -> None:
+    app = App("app")
+    lines = app.topic("lines", value=str)
+
+    @app.process(lines)
+    def split(line: str) -> Record[str, int]:
+        return Record(line, 1)
+
+    @app.process(split, errors=skip)
+    def count(n: int, total: Value[int]) -> None:
+        total.add(n)
+
+    assert build(app).warnings == ()
+
+
+def test_a_policy_that_holds_for_some_inputs_only_is_worth_a_warning() -> None:
+    app = App("app")
+    lines, more = app.topic("lines", key=str, value=str), app.topic("more", key=str, value=str)
+
+    @app.process(lines)
+    def above(line: str) -> str:
+        return line
+
+    @app.process(above, more, errors=skip)
+    def below(line: str) -> None:
+        del line
+
+    (warning,) = build(app).warnings
+    assert warning.startswith("errors= of 'below' does not hold for every input: 'above' hands it records in the same task")
 
 
 def test_an_output_that_nobody_takes_is_refused() -> None:
