@@ -26,9 +26,10 @@ log = logging.getLogger("streamlet.kafka")
 
 P = ParamSpec("P")
 
+_TRANSACTION_S: Final = 10
 PRODUCER: Final[dict[str, str | int | float | bool]] = {
     "partitioner": "murmur2_random",  # where Java's clients put a key
-    "transaction.timeout.ms": 10_000,  # bounds how long a dead worker hides others' records
+    "transaction.timeout.ms": _TRANSACTION_S * 1000,  # bounds how long a dead worker hides others' records
     "retry.backoff.ms": 5,  # back-to-back transactions jump from 6 to 100 ms at the default
     "retry.backoff.max.ms": 200,
     "linger.ms": 5,
@@ -328,12 +329,17 @@ class TransactionalProducer:
                 produce(topic, value, key, partition, callback, None, timestamp, headers)
 
     def flush(self) -> None:
-        """Wait until everything queued is acknowledged, so that offsets are known."""
-        end = time.monotonic() + self.patience_s
+        """Wait until everything queued is acknowledged, so that offsets are known.
+
+        After a broker's crash the client may hold records back until the transaction is aborted, and says so nowhere. What
+        is not acknowledged while a transaction may last is therefore aborted: the broker would not commit it any more.
+        """
+        end = time.monotonic() + min(_TRANSACTION_S, self.patience_s)
         while left := self._producer.flush(min(_CALL_S, self.patience_s)):
             self._watch.on_silence(f"{left} records are not acknowledged")
-            if time.monotonic() > end or self._hurry():
-                break  # the commit that follows finds out what is wrong
+            if time.monotonic() >= end or self._hurry():
+                self.abort()
+                raise TransactionAborted(f"{left} records were not acknowledged")
 
     def send_offsets(self, positions: Mapping[Partition, int], group_metadata: object) -> None:
         """Put the input positions into the transaction."""
