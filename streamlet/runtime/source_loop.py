@@ -28,6 +28,7 @@ _MOST_SAID: Final = 4000  # characters of an exception's message
 
 MonotonicClock = Callable[[], float]
 Sleep = Callable[[float], None]
+DeclaredTime = Callable[[Incoming], int | None]  # None while something that decoding needs is away
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,27 @@ class SourceLoop:
         self._state_key, self._needs_key = state_key, needs_key or state_key is not None or bool(gatherers)
         self._context, self._state, self._outbox, self._counts, self._clock = context, state, outbox, counts, clock
         self._sleep = sleep
+
+    @property
+    def declared_time(self) -> DeclaredTime | None:
+        """When a record happened by its topic's `timestamp=`, for merging; None without one.
+
+        The value is decoded for this and once more when the record is processed.
+        """
+        event_time = self._event_time
+        if event_time is None:
+            return None
+
+        def time_of(message: Incoming) -> int | None:
+            raw = message.value()
+            try:
+                return message.timestamp()[1] if raw is None else event_time(self._decode_value(raw))
+            except RetryError:
+                return None
+            except Exception:  # the topic's policy decides when the record's turn comes
+                return message.timestamp()[1]
+
+        return time_of
 
     def run(self, messages: Sequence[Incoming], deadline: float) -> Progress:
         """Process records in order until the deadline has passed or one stops the task."""

@@ -23,7 +23,7 @@ from streamlet.runtime.chain import AnyCodec, Bindings, compile_batch, compile_s
 from streamlet.runtime.commit import Part
 from streamlet.runtime.incoming import Incoming
 from streamlet.runtime.outbox import Outbox, Output
-from streamlet.runtime.source_loop import Counts, MonotonicClock, Progress, Root, Sleep, SourceLoop
+from streamlet.runtime.source_loop import Counts, DeclaredTime, MonotonicClock, Progress, Root, Sleep, SourceLoop
 from streamlet.signature import First, ParamKind
 from streamlet.state.declaration import View
 from streamlet.state.keys import key_encoder, passes_through
@@ -49,6 +49,7 @@ NEXT: Final[Mapping[Phase, frozenset[Phase]]] = {
     Phase.CLOSED: frozenset(),
 }
 
+_UNKNOWN_TIME: Final = -1
 _WAIT_S: Final = 1.0  # before a record is tried again whose codec or handler said that something is away
 COMMIT_TIME: Final = "commit-time-ms"  # beside the data: when the copy was last known to be whole
 
@@ -65,6 +66,33 @@ class Inlet:
     internal: bool = False  # a repartition topic: nobody else reads it
     waiting: list[Incoming] = field(default_factory=list[Incoming])
     at_end: bool = False
+    declared_time: DeclaredTime | None = None  # set where inputs are merged and the topic's records say their own time
+    times: list[int | None] = field(default_factory=list[int | None])  # of `waiting`, where `declared_time` is set
+
+    def offer(self, messages: Sequence[Incoming]) -> None:
+        """Take fetched records, in order."""
+        self.waiting.extend(messages)
+        self.at_end = False
+        if self.declared_time is not None:
+            self.times.extend(map(self.declared_time, messages))
+
+    def drop(self, count: int | None = None) -> None:
+        """Forget that many waiting records, or all of them."""
+        del self.waiting[:count]
+        del self.times[:count]
+
+    def time_of_next(self) -> int:
+        """When the first waiting record happened. One that cannot say it yet comes first: the task waits at it."""
+        if self.declared_time is None:
+            return self.waiting[0].timestamp()[1]
+        if self.times[0] is None:
+            self.times[0] = self.declared_time(self.waiting[0])
+        return _UNKNOWN_TIME if self.times[0] is None else self.times[0]
+
+    def count_until(self, time_ms: int) -> int:
+        """How many waiting records happened before or at this time."""
+        times = (message.timestamp()[1] for message in self.waiting) if self.declared_time is None else self.times
+        return next((index for index, at in enumerate(times) if at is None or at > time_ms), len(self.waiting))
 
 
 class GoBack(RetryError):
@@ -115,6 +143,7 @@ class Task:
         }
         for inlet in self.inlets.values():
             inlet.position = inlet.committed = positions[inlet.partition]
+            inlet.declared_time = inlet.loop.declared_time if len(self.inlets) > 1 else None
         self._began_at = self.positions
 
     def enter(self, phase: Phase) -> None:
@@ -158,9 +187,7 @@ class Task:
 
     def offer(self, topic: str, messages: Sequence[Incoming]) -> None:
         """Take fetched records of one source, in order."""
-        inlet = self.inlets[topic]
-        inlet.waiting.extend(messages)
-        inlet.at_end = False
+        self.inlets[topic].offer(messages)
 
     def run(self, deadline: float) -> StreamletError | None:
         """Process what waits until the deadline; a failure returned stops the task at that record."""
@@ -169,7 +196,8 @@ class Task:
             if inlet.passed:
                 batch = _up_to(batch, inlet.passed)
                 if not batch:
-                    inlet.position = (inlet.waiting.pop(0).offset() or 0) + 1
+                    inlet.position = (inlet.waiting[0].offset() or 0) + 1
+                    inlet.drop(1)
                     continue
             if self._limit is not None and self._limit[0] == inlet.partition:
                 batch = [message for message in batch if (message.offset() or 0) < self._limit[1]]
@@ -180,7 +208,7 @@ class Task:
                 last = batch[progress.done - 1].offset()
                 assert last is not None, "a delivered record has an offset"
                 inlet.position = last + 1
-                del inlet.waiting[: progress.done]
+                inlet.drop(progress.done)
             self.state.end_batch()
             stop = self._stop(progress)
             if stop is not None or progress.wait is not None:
@@ -230,16 +258,14 @@ class Task:
         if any(not inlet.waiting and not inlet.at_end for inlet in inlets):
             return None
         ready = [inlet for inlet in inlets if inlet.waiting]
-        return min(ready, key=lambda inlet: inlet.waiting[0].timestamp()[1]) if ready else None
+        return min(ready, key=Inlet.time_of_next) if ready else None
 
     def _run_of(self, inlet: Inlet) -> list[Incoming]:
         """The records of one source that come before every other source's next one."""
-        others = [other.waiting[0].timestamp()[1] for other in self.inlets.values() if other is not inlet and other.waiting]
+        others = [other.time_of_next() for other in self.inlets.values() if other is not inlet and other.waiting]
         if not others:
             return list(inlet.waiting)
-        until = min(others)
-        count = next((i for i, message in enumerate(inlet.waiting) if message.timestamp()[1] > until), len(inlet.waiting))
-        return inlet.waiting[: max(1, count)]
+        return inlet.waiting[: max(1, inlet.count_until(min(others)))]
 
     def resume(self, *, skip: bool) -> None:
         """Go on after being parked: at the record that stopped the task, or behind it."""
@@ -253,7 +279,7 @@ class Task:
     def drop_waiting(self) -> None:
         """Forget what was fetched and not processed; it is fetched again when it is wanted."""
         for inlet in self.inlets.values():
-            inlet.waiting.clear()
+            inlet.drop()
             inlet.at_end = False
 
     def part(self, own: OwnKind | None, *, record: bool) -> Part:

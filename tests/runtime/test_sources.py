@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
-from streamlet import App, Context, HandlerError, PerTask, Record, RetryError, TestDriver, Value, milliseconds, seconds
+from streamlet import App, Context, HandlerError, PerTask, Record, RetryError, TestDriver, Value, milliseconds, seconds, skip
 from streamlet.ids import TaskId
 
 
@@ -34,6 +35,68 @@ def test_several_sources_are_merged_by_timestamp(app):
         driver.commit()
 
         assert values(driver, out) == ["left 1", "right 2", "right 3", "left 4", "left 5", "right 6", "left 9"]
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A record that says itself when it happened."""
+
+    at: int
+    text: str
+
+
+def test_several_sources_are_merged_by_the_time_their_records_declare(app):
+    declared = app.topic("declared", key=str, value=Seen, timestamp=lambda seen: seen.at, errors=skip)
+    plain, out = app.topic("plain", key=str, value=str), app.topic("out", key=str, value=str)
+
+    @app.process(declared, plain, to=out)
+    def same(value: Seen | str | None) -> str | None:
+        return value.text if isinstance(value, Seen) else value
+
+    with TestDriver(app, autocommit=False) as driver:
+        for at in (1, 4, 6, 8):  # written in one moment, long after they happened
+            driver.send(declared, Seen(at, f"declared {at}"), key="a", timestamp=1000)
+        driver.send_raw(declared, b"no time to be found here", key=b"a", timestamp=7)
+        driver.send(declared, None, key="a", timestamp=9)
+        driver.send(declared, Seen(11, "declared 11"), key="a", timestamp=1)
+        for at in (2, 3, 5, 10):
+            driver.send(plain, f"plain {at}", key="a", timestamp=at)
+        driver.crash()  # now all are there at once
+        driver.commit()
+
+        expected = ["declared 1", "plain 2", "plain 3", "declared 4", "plain 5", "declared 6", "declared 8", "plain 10", "declared 11"]
+        assert values(driver, out) == expected
+
+
+def test_a_source_whose_next_time_cannot_be_decoded_yet_holds_the_others_back(app):
+    away = [True]
+
+    class FromAfar:
+        def encode(self, value: int) -> bytes:
+            return str(value).encode()
+
+        def decode(self, data: bytes) -> int:
+            if away[0]:
+                raise RetryError("the registry is away")
+            return int(data)
+
+    declared = app.topic("declared", key=str, value=int, codec=FromAfar(), timestamp=lambda at: at)
+    plain, out = app.topic("plain", key=str, value=int), app.topic("out", key=str, value=int)
+
+    @app.process(declared, plain, to=out)
+    def same(n: int) -> int:
+        return n
+
+    with TestDriver(app, autocommit=False) as driver:
+        driver.send(declared, 1, key="a", timestamp=1000)
+        driver.send(declared, 3, key="a", timestamp=1000)
+        driver.send(plain, 2, key="a", timestamp=2)
+        driver.commit()
+        assert values(driver, out) == []
+        away[0] = False
+        driver.advance(seconds(2))
+        driver.commit()
+
+        assert values(driver, out) == [1, 2, 3]
 
 
 def test_handlers_that_share_a_store_see_each_others_writes_in_declaration_order(app):
