@@ -410,6 +410,7 @@ def _source_loop(
         roots=roots,
         gatherers=gatherers,
         state_key=_state_key(topic) if by_key else None,
+        checks_keys=by_key and source.repartitions is None and topic.key_codec.describe() == codec_for(str).describe(),
         needs_key=any(_asks_for_key(node, topic.key_codec) for node in nodes),
         context=bindings.context if any(_asks_for_context(node) for node in nodes) else None,
         state=state,

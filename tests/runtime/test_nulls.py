@@ -137,3 +137,58 @@ def test_a_key_that_state_cannot_encode_follows_the_topics_policy():
 
         assert [letter.key for letter in driver.read("dead")] == [str(2**80).encode()]
         assert values(driver, out) == [1]
+
+
+def test_a_text_key_that_is_no_text_follows_the_topics_policy_although_no_handler_asks_for_it():
+    app = App("app")
+    numbers = app.topic("numbers", key=str, value=int, errors=dead_letter("dead"))
+    out = app.topic("out", key=str, value=int)
+
+    @app.process(numbers, to=out)
+    def count(n: int, total: Value[int]) -> int:
+        return total.add(n)
+
+    one = (1).to_bytes(8, "big")
+    keys = [b"plain", "Žofie".encode(), b"\xc5", b"\xbd", b"\xff\xfe", b"", b"a\0b", b"\xed\xa0\x80", "Žofie".encode()]  # Ž is c5 bd
+    with TestDriver(app, autocommit=False) as driver:
+        for key in keys:
+            driver.send_raw(numbers, one, key=key)
+        driver.crash()  # now they come in one batch
+        driver.commit()
+
+        assert [letter.key for letter in driver.read("dead")] == [b"\xc5", b"\xbd", b"\xff\xfe", b"\xed\xa0\x80"]
+        assert [(record.key, record.value) for record in driver.read(out)] == [
+            ("plain", 1),
+            ("Žofie", 1),
+            ("", 1),
+            ("a\0b", 1),
+            ("Žofie", 2),
+        ]
+
+
+def test_a_key_that_cannot_be_read_is_not_taken_for_the_value():
+    app = App("app")
+    numbers = app.topic("numbers", key=str, value=int)
+
+    @app.process(numbers)
+    def count(n: int, total: Value[int]) -> None:
+        total.add(n)
+
+    with TestDriver(app) as driver, pytest.raises(HandlerError) as caught:
+        driver.send_raw(numbers, (1).to_bytes(8, "big"), key=b"\xff")
+
+    assert "as str" in str(caught.value)
+
+
+def test_a_key_of_bytes_may_be_anything():
+    app = App("app")
+    numbers, out = app.topic("numbers", key=bytes, value=int), app.topic("out", key=bytes, value=int)
+
+    @app.process(numbers, to=out)
+    def count(n: int, total: Value[int]) -> int:
+        return total.add(n)
+
+    with TestDriver(app) as driver:
+        driver.send(numbers, 1, key=b"\xff\xfe")
+
+        assert values(driver, out) == [1]
