@@ -8,11 +8,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, overload
 
 from streamlet.ids import StoreName
 
 Change = tuple[bytes, bytes | None]  # (key, value); None deletes
+
+
+@dataclass(frozen=True, slots=True)
+class Columns(Sequence[Change]):
+    """Changes as two lists, sorted by key: what is written in one call per list costs half of what a loop over pairs does."""
+
+    keys: list[bytes]
+    values: list[bytes | None]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[Change]:
+        return zip(self.keys, self.values, strict=True)
+
+    @overload
+    def __getitem__(self, index: int) -> Change: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Change]: ...
+    def __getitem__(self, index: int | slice) -> Change | Sequence[Change]:
+        if isinstance(index, slice):
+            return Columns(self.keys[index], self.values[index])
+        return self.keys[index], self.values[index]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ Invariant: what an iterator points into (its bound, its options) lives as long a
 Invariant: after `close` nothing of the database is alive, so the folder can be opened again at once.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +29,7 @@ from rocksdict import (
 )
 
 from streamlet.ids import StoreName
-from streamlet.state.backend import Batch, Change, Scan
+from streamlet.state.backend import Batch, Change, Columns, Scan
 from streamlet.state.budget import MB, BadBudget, MemoryBudget, MemoryUsage
 from streamlet.state.errors import FolderLocked, FolderUnusable, WriteFailed
 from streamlet.state.values import VERSION
@@ -163,6 +164,9 @@ class RocksBackend:
         for store, changes in batch.changes.items():
             writes.set_default_column_family(self._handles[store])  # spares an argument per entry
             put, delete = writes.put, writes.delete
+            if isinstance(changes, Columns) and None not in changes.values:
+                deque(map(put, changes.keys, changes.values), 0)
+                continue
             for key, value in changes:
                 if value is not None:
                     put(key, value)

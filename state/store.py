@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from streamlet.ids import StoreName
-from streamlet.state.backend import Backend, Change
+from streamlet.state.backend import Backend, Change, Columns
 from streamlet.state.entries import Entries, Journal
 from streamlet.state.keys import part
 from streamlet.state.spec import Kind, Scope, StoreSpec
@@ -33,7 +33,7 @@ class Taken:
     """The oldest commits of a store, combined for one write."""
 
     store: StoreName
-    changes: list[Change]
+    changes: Columns
     offset: int
     layers: int
     next_commit: int | None  # the first commit left behind
@@ -110,7 +110,8 @@ class Store:
         if count == len(layers) or max_entries is None:
             merged, count = self.pending, len(layers)
         left = layers[count].commit if count < len(layers) else None
-        return Taken(self.name, [(key, merged[key]) for key in sorted(merged)], layers[count - 1].offset, count, left)
+        keys = sorted(merged)
+        return Taken(self.name, Columns(keys, [*map(merged.__getitem__, keys)]), layers[count - 1].offset, count, left)
 
     def written(self, taken: Taken) -> None:
         """The backend has these commits now."""

@@ -41,6 +41,8 @@ log = logging.getLogger("streamlet.worker")
 _TAKE: Final = 2000  # records per call: more falls out of the processor's cache
 _MOST_WAITING: Final = 10_000  # fetched records of one partition; more stay with the broker
 _IDLE_S: Final = 0.02
+_FLOWS: Final = 500  # records at once: input comes in a stream, not in drops
+_GAP_S: Final = 0.005  # how long such a stream may pause before the input counts as drained
 _CONTROL_EVERY_S: Final = 0.05
 _RECORD_EVERY_S: Final = 5.0
 _RECORD_WHEN_IDLE_S: Final = 0.25
@@ -116,6 +118,7 @@ class Worker:
         self._by_partition: dict[Partition, Task] = {}
         self._one_topic = False
         self._work_since: float | None = None
+        self._flows = False
         self._idle_since = clock()
         self._control_at = 0.0
         self._recommitted_at = clock()
@@ -153,7 +156,12 @@ class Worker:
             return []  # what was fetched comes first
         self._consumer.hold(self._overfull())
         messages = self._consumer.take(_TAKE, 0)
-        if not messages and self._work_since is None and not self._restorer.busy:
+        if messages:
+            self._flows = len(messages) >= _FLOWS
+        elif self._work_since is not None and self._flows:
+            messages = self._consumer.take(_TAKE, _GAP_S)  # the client is about to bring more: a commit now would be a small one
+            self._flows = bool(messages)
+        elif self._work_since is None and not self._restorer.busy:
             messages = self._consumer.take(1, _IDLE_S)
             if messages:
                 messages += self._consumer.take(_TAKE - 1, 0)
