@@ -28,11 +28,12 @@ def order(task: TaskId) -> tuple[str, int]:
 
 def weights(tasks: Iterable[TaskId], load: Mapping[TaskId, float]) -> dict[TaskId, float]:
     """What each task counts: its measured load, or exactly 1 where all are equal, so that tasks are counted."""
-    known = {task: load[task] if LEAST_LOAD < load[task] < inf else LEAST_LOAD for task in sorted(tasks, key=order) if task in load}
-    usual = sum(known.values()) / len(known) if known else 1.0
+    listed = sorted(tasks, key=order)
+    known = {task: load[task] if LEAST_LOAD < load[task] < inf else LEAST_LOAD for task in listed if task in load}
     if not known or min(known.values()) == max(known.values()):
-        return dict.fromkeys(sorted(tasks, key=order), 1.0)
-    return {task: known.get(task, usual) for task in sorted(tasks, key=order)}
+        return dict.fromkeys(listed, 1.0)
+    usual = sum(known.values()) / len(known)
+    return {task: known.get(task, usual) for task in listed}
 
 
 class Seats:
@@ -71,9 +72,9 @@ class Seats:
         stay = sum(not member.leaving for member in self.members.values())
         return sum(self.load.values()) / stay if stay else 0.0
 
-    def is_better(self, weight: float, giver: float, receiver: float) -> bool:
+    def is_better(self, weight: float, giver: float, receiver: float, *, by: float = BETTER_BY) -> bool:
         """Whether moving this weight between members with these loads is worth a move."""
-        return receiver + weight <= (giver - weight if self.even else giver * (1 - BETTER_BY))
+        return receiver + weight <= (giver - weight if self.even else giver * (1 - by))
 
 
 def take_over(task: TaskId, seats: Seats, *, holders: Iterable[Candidate], wished: Incarnation | None) -> Incarnation | None:
@@ -153,14 +154,14 @@ def plan_moves(held: Mapping[TaskId, Held], seats: Seats) -> dict[TaskId, Incarn
 
 
 def _underway(task: TaskId, state: Held, seats: Seats) -> Incarnation | None:
-    """Where the task is warming up already, if it should still go there: a mind is not changed for noise."""
+    """Where the task is warming up already, if it should still go there: half the gain is enough to go on."""
     weight, giver = seats.weight[task], seats.members[state.owner]
     for target in state.warming:
         member = seats.members.get(target)
         if state.wished or member is None or member.leaving or task.name not in member.offers or target == state.owner:
             continue
         giver_load, receiver_load = seats.load[state.owner], seats.load[target]
-        if giver.leaving or receiver_load + weight <= giver_load - (weight if seats.even else 0):
+        if giver.leaving or seats.is_better(weight, giver_load, receiver_load, by=BETTER_BY / 2):
             return target
     return None
 
@@ -236,12 +237,16 @@ class _Evening:
         return task, receiver
 
     def _to_a_copy(self, giver: Incarnation) -> tuple[TaskId, Incarnation] | None:
-        """A task of the giver that a member below its share has a copy of."""
-        copies = self._copies.get(giver, [])
+        """A task of the giver that a member below its share, or an emptiest one, has a copy of."""
+        copies, seats = self._copies.get(giver), self._seats
+        if not copies:
+            return None
+        emptiest = min(load for name, load in seats.load.items() if not seats.members[name].leaving)
         while copies:
             _, _, receiver, task = copies.pop()
-            weight, load = self._seats.weight[task], self._seats.load[receiver]
-            if task in self._owner and load + weight <= self._share and self._seats.is_better(weight, self._seats.load[giver], load):
+            weight, load = seats.weight[task], seats.load[receiver]
+            is_low = load <= emptiest or load + weight <= self._share
+            if task in self._owner and is_low and seats.is_better(weight, seats.load[giver], load):
                 return task, receiver
         return None
 

@@ -14,16 +14,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+import msgspec
+
 from streamlet.ids import Incarnation, Slot, TaskId, Term
 from streamlet.rebalance.copies import choose_standbys
 from streamlet.rebalance.placement import Held, Seats, holders_of, order, plan_moves, share_out, take_over, weights
 from streamlet.rebalance.reasons import why
 from streamlet.rebalance.records import Entry, Own, OwnKind, Plan, Wait
-from streamlet.rebalance.situation import CAUGHT_UP, NOBODY, Candidate, Copy, Post, Situation, slots_of
+from streamlet.rebalance.situation import CAUGHT_UP, MOST_WARM_UPS, NOBODY, Candidate, Copy, Post, Situation, slots_of
 
 __all__ = ["CAUGHT_UP", "MOST_MOVES", "MOST_WARM_UPS", "Candidate", "Situation", "plan_next"]
 
-MOST_WARM_UPS: Final = 2  # per receiving member at a time: following must not starve processing
 MOST_MOVES: Final = 4  # voluntary changes of owner per plan
 
 
@@ -37,9 +38,12 @@ def plan_next(now: Situation) -> Plan | None:
     moves = plan_moves(_held(now, replaced, seats, pins), seats)
     moved = _move(now, replaced, moves, pins)
     after = choose_standbys(now, before, moved, seats)
-    plan = _write(now, before, after, pins)
-    same = now.plan is not None and (plan.members, plan.tasks, plan.pins) == (now.plan.members, now.plan.tasks, now.plan.pins)
-    return None if same or not (now.plan or plan.members) else plan
+    plan = _write(now, after, pins)
+    if now.plan is None:
+        is_new = bool(plan.members)
+    else:
+        is_new = (plan.members, plan.tasks, plan.pins) != (now.plan.members, now.plan.tasks, now.plan.pins)
+    return msgspec.structs.replace(plan, why=why(now, before, after, pins)) if is_new else None
 
 
 def _posts_before(now: Situation) -> dict[TaskId, Post]:
@@ -84,7 +88,7 @@ def _pins(now: Situation) -> dict[str, Slot]:
     names = {str(task): task for task in now.tasks}
     open_to = {(member.slot, name) for member in now.members if not member.leaving for name in member.offers}
     silent = set(now.plan.members if now.plan else ()) - now.fenced - {member.incarnation for member in now.members}
-    expected = now.returning | set(slots_of(silent, now.members).values()) - {member.slot for member in now.members}
+    expected = (now.returning | set(slots_of(silent, now.members).values())) - {member.slot for member in now.members}
     pins = {
         name: slot
         for name, slot in (now.plan.pins if now.plan else {}).items()
@@ -156,7 +160,7 @@ def _move(
     ready = [
         task for task in urgent_first if members[moves[task]].copy(task) is Copy.CAUGHT_UP and _is_claimed(posts[task], now.own.get(task))
     ][:MOST_MOVES]
-    after = {task: replace(post, warm_ups=()) for task, post in posts.items()}
+    after = {task: replace(post, warm_ups=()) if post.warm_ups else post for task, post in posts.items()}
     for task in ready:
         owner, term = posts[task].owner, posts[task].term
         after[task] = replace(after[task], owner=moves[task], term=Term(term + 1), wait=Wait(owner, term))
@@ -170,7 +174,7 @@ def _move(
     return after
 
 
-def _write(now: Situation, before: Mapping[TaskId, Post], after: Mapping[TaskId, Post], pins: dict[str, Slot]) -> Plan:
+def _write(now: Situation, after: Mapping[TaskId, Post], pins: dict[str, Slot]) -> Plan:
     """The plan as a record. A task that the app no longer has keeps its entry: a rolling upgrade may bring it back."""
     old = now.plan.members if now.plan else ()
     posts = {str(task): post for task, post in after.items() if post.owner != NOBODY}
@@ -199,4 +203,4 @@ def _write(now: Situation, before: Mapping[TaskId, Post], after: Mapping[TaskId,
             tuple(index[old[i]] for i in listed if i < len(old) and old[i] in index) for listed in (entry.standbys, entry.warm_ups)
         )
         entries[name] = Entry(index[owner], entry.term, _wait(entry.wait, now), standbys, warm_ups)
-    return Plan((now.plan.version if now.plan else 0) + 1, members, entries, pins, why(now, before, after, pins))
+    return Plan((now.plan.version if now.plan else 0) + 1, members, entries, pins)

@@ -20,7 +20,7 @@ def why(now: Situation, before: Mapping[TaskId, Post], after: Mapping[TaskId, Po
     reasons = [
         *_lost(now, before, after, slots),
         *_moves(now, changes, slots),
-        *_first(changes),
+        *_placed(now, changes),
         *_warm_ups(changes, slots),
         *_told("{} joined", sorted(slots[member.incarnation] for member in now.members if listed and member.incarnation not in listed)),
         *_told(
@@ -56,9 +56,11 @@ def _moves(now: Situation, changes: Mapping[TaskId, tuple[Post, Post]], slots: M
     return [f"{task} moves to {slots[owner]}" for task, owner in moves]
 
 
-def _first(changes: Mapping[TaskId, tuple[Post, Post]]) -> list[str]:
+def _placed(now: Situation, changes: Mapping[TaskId, tuple[Post, Post]]) -> list[str]:
     """`8 tasks placed`: they were in no plan."""
     placed = sum(old.owner == NOBODY != new.owner for old, new in changes.values())
+    if now.plan is None:
+        return [f"first plan: {_tasks(placed)} placed"]
     return [f"{_tasks(placed)} placed"] if placed else []
 
 

@@ -10,6 +10,7 @@ from streamlet.rebalance.records import Own, Plan, Wait
 
 CAUGHT_UP: Final = 5_000  # changelog offsets behind the end that a new owner replays in the pause of a handover
 
+MOST_WARM_UPS: Final = 2  # per receiving member at a time: following must not starve processing
 NOBODY: Final = Incarnation("")  # the owner of a task that is in no plan
 
 

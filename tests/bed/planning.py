@@ -257,8 +257,10 @@ def _check_entry(now: Situation, task: TaskId, plan: Plan, entry: Entry) -> None
     owner, own = plan.members[entry.owner], now.own.get(task)
     old = now.plan.tasks.get(str(task)) if now.plan else None
     if old is None or now.plan is None:
-        assert entry.term > (own.term if own else 0), "a task in no plan is under a new term"
-        assert owner in alive
+        if own != claim(owner, entry.term):
+            assert entry.term == (own.term if own else 0) + 1, "a task in no plan is under a new term"
+            assert task.name in alive[owner].offers
+            assert not alive[owner].leaving
     else:
         old_owner = now.plan.members[old.owner]
         if owner == old_owner:

@@ -34,7 +34,7 @@ def play(cluster: Cluster, events: list[Event]) -> None:
         there = sorted(cluster.workers)
         someone = there[first % len(there)] if there else None
         if kind in {"join", "join old"} and all(worker.slot != slot for worker in cluster.workers.values()):
-            cluster.join(slot, NAMES if kind == "join" else NAMES[:1], rack="ab"[first % 2])
+            cluster.join(slot, NAMES if kind == "join" else NAMES[:1], rack="aab"[first % len(SLOTS) // 2])
         elif kind == "load":
             cluster.load[sorted(TASKS)[first % len(TASKS)]] = second / 4
         elif kind == "lead":
@@ -104,6 +104,48 @@ def test_a_task_rests_where_a_person_wants_it(events: list[Event]) -> None:
     for task, slot in cluster.wanted.items():
         able = [worker for worker in cluster.workers.values() if worker.slot == slot and task.name in worker.offers and not worker.leaving]
         assert all(task in worker.runs for worker in able)
+
+
+@given(EVENTS)
+@settings(max_examples=100, deadline=None)
+def test_a_standby_rests_as_far_from_its_owner_as_any_member_is(events: list[Event]) -> None:
+    cluster = Cluster(TASKS, standbys=1)
+
+    play(cluster, events)
+    cluster.settle()
+
+    stay = [worker.candidate() for worker in cluster.workers.values() if not worker.leaving]
+    for owner in stay:
+        for task in cluster.workers[owner.incarnation].runs:
+            able = [other for other in stay if task.name in other.offers and other != owner]
+            near = {other.incarnation: (other.rack == owner.rack, other.host == owner.host) for other in able}
+            followers = [other.incarnation for other in able if task in other.copies]
+            assert [near[name] for name in followers] == ([min(near.values())] if near else [])
+
+
+@given(st.lists(st.tuples(st.sampled_from(["join", "lose", "work", "lead"]), st.integers(0, 5)), max_size=30), st.integers(1, 2))
+@settings(max_examples=100, deadline=None)
+def test_copies_are_spread_evenly_where_every_place_is_as_good(events: list[tuple[str, int]], standbys: int) -> None:
+    cluster = Cluster(frozenset(orders(12)), standbys)
+    for number in range(standbys + 1):
+        cluster.join(f"db-{number}/0")
+
+    for kind, number in events:
+        slot = f"web-{number}/0"
+        there = [name for name, worker in cluster.workers.items() if worker.slot == slot]
+        if kind == "join" and not there:
+            cluster.join(slot)
+        elif kind == "lose" and there:
+            cluster.lose(there[0])
+        elif kind == "lead":
+            cluster.lead()
+        elif kind == "work":
+            cluster.work()
+    cluster.settle()
+
+    followed = [len(worker.follows) for worker in cluster.workers.values()]
+    assert sum(followed) == 12 * standbys
+    assert max(followed) - min(followed) <= 1
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.integers(1, 3))
