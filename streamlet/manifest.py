@@ -91,9 +91,12 @@ def manifest_of(
     topology: Topology, counts: Mapping[str, int], topic_ids: Mapping[str, str], *, fixed: Mapping[str, int] | None = None
 ) -> Manifest:
     """The manifest of an app as its code stands. `counts` and `topic_ids` are the broker's; `fixed` as in `plan_partitions`."""
-    sizes = plan_partitions(topology, counts, fixed or {})
+    fixed = fixed or {}
+    sizes = plan_partitions(topology, counts, fixed)
     stores = _stores(topology)
-    topics = {**_sources(topology, sizes, topic_ids), **_internal(topology, internal_partitions(topology, sizes), topic_ids)}
+    commits = {topic.name: fixed[topic.name] for topic in topology.internal if topic.kind is TopicKind.COMMITS and topic.name in fixed}
+    internal = {**internal_partitions(topology, sizes), **commits}  # the topic of commit records does not grow with its sources
+    topics = {**_sources(topology, sizes, topic_ids), **_internal(topology, internal, topic_ids)}
     handlers = tuple(node.handler.name for sub in topology.subs for node in sub.nodes)
     return Manifest(topology.app, 1, _fingerprint(stores, topics, handlers), stores, topics, handlers)
 

@@ -48,11 +48,14 @@ def plan_user_topics(topology: Topology, existing: Mapping[str, TopicFacts], *, 
 
 
 def missing_internal_topics(topology: Topology, existing: Mapping[str, TopicFacts], sizes: Mapping[str, int]) -> list[NewTopic]:
-    """The app's own topics to create; one whose partition count does not fit is refused."""
+    """The app's own topics to create; one whose partition count does not fit is refused.
+
+    Commit records are found by task, wherever they stand: their topic keeps the size it was made with when a source grows.
+    """
     needs = internal_partitions(topology, sizes)
     for topic in topology.internal:
         found = existing.get(topic.name)
-        if found is not None and found.partitions != needs[topic.name]:
+        if found is not None and found.partitions != needs[topic.name] and topic.kind is not TopicKind.COMMITS:
             raise WrongPartitions(topic.name, found.partitions, needs[topic.name])
     return [NewTopic(topic.name, needs[topic.name], topic.config) for topic in topology.internal if topic.name not in existing]
 

@@ -7,9 +7,10 @@ import pytest
 from streamlet import App, Value
 from streamlet.evolution import IncompatibleChange
 from streamlet.manifest import decode
+from streamlet.partitioning import plan_partitions
 from streamlet.runtime.promises import ControlLost, Loss, TopicsLost, check_promises, renew_promises
 from streamlet.topics.facts import NewTopic, TopicFacts
-from streamlet.topics.prepare import Prepared, Survey
+from streamlet.topics.prepare import Prepared, Survey, missing_internal_topics
 from streamlet.topology import Topology, build
 
 CHANGELOG = "app-count-total-changelog"
@@ -111,6 +112,46 @@ def test_members_and_commits_hold_no_truth_and_may_be_replaced() -> None:
 
     assert renewed is not None
     assert renewed.version == 2
+
+
+def copying(app: App) -> None:
+    words, copies = app.topic("words", key=str, value=int), app.topic("copies", key=str, value=int)
+
+    @app.process(words, to=copies)
+    def copy(n: int) -> int:
+        return n
+
+
+def test_a_source_without_state_may_grow_and_the_commits_topic_keeps_its_size() -> None:
+    app = topology_of(copying)
+    names = ("words", "copies", "app-control", "app-members", "app-commits")
+    before = {name: TopicFacts(name, 1 if name in ("app-control", "app-members") else 2, f"id of {name}") for name in names}
+    grown = before | {"words": TopicFacts("words", 6, "id of words")}
+    first = renew_promises(None, app, prepared(before), ())
+    assert first is not None
+
+    size = plan_partitions(app, {"words": 6})
+    check_promises(first.content, app, Survey(grown, (), size), ())
+    renewed = renew_promises(first.content, app, prepared(grown), ())
+
+    assert missing_internal_topics(app, grown, size) == []
+    assert renewed is not None
+    assert {name: entry.partitions for name, entry in decode(renewed.content).topics.items()} == {
+        "words": 6,
+        "app-control": 1,
+        "app-members": 1,
+        "app-commits": 2,
+    }
+    check_promises(renewed.content, app, Survey(grown, (), size), ())
+
+
+def test_a_source_under_state_may_not_grow() -> None:
+    grown = topics() | {"words": TopicFacts("words", 6, "id of words")}
+
+    with pytest.raises(IncompatibleChange) as refused:
+        check_promises(first_manifest(), topology_of(counting), Survey(grown, (), {"words": 6}), ())
+
+    assert (refused.value.verdict.diff[0].subject, refused.value.verdict.diff[0].after) == ("words", "6 partitions")
 
 
 def test_a_store_of_another_type_is_refused_with_the_difference() -> None:
