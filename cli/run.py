@@ -29,7 +29,7 @@ def run(
     ] = None,
     accept_change: Annotated[
         list[str] | None,
-        typer.Option(metavar="STORE", help="Go on although this store's type or changelog has changed; may be given again."),
+        typer.Option(metavar="NAME", help="Go on although this store, topic or handler has changed; may be given again."),
     ] = None,
     dev: Annotated[bool, typer.Option("--dev", help="Create topics that are missing.")] = False,
     log_format: Annotated[LogFormat, typer.Option(help="How logs look.")] = LogFormat.TEXT,

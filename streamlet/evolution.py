@@ -1,7 +1,8 @@
 """Whether new code can go on with old state: the old manifest against the new one. Pure.
 
 Accepted: new handlers, new stores, fields added with a default. Refused: whatever would silently start from nothing or
-misread what is stored; each refusal names the difference and the way on.
+misread what is stored, and a handler under another name, which dead letters, metrics and later state would not know; each
+refusal names the difference and the way on.
 """
 
 from collections.abc import Collection, Iterator
@@ -30,7 +31,7 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One reason why the new code cannot go on. `subject` is a store or a topic; `before` and `after` are for people."""
+    """One reason why the new code cannot go on. `subject` is a store, a topic or a handler; `before` and `after` are for people."""
 
     change: Change
     subject: str
@@ -75,8 +76,8 @@ class IncompatibleChange(ConfigError):
 
 
 def compare(old: Manifest, new: Manifest, *, accepted: Collection[str] = ()) -> Compatible | Incompatible:
-    """Judge new code by the manifest it finds. `accepted` are stores and topics whose change a person has agreed to."""
-    found = [*_store_differences(old, new), *_topic_differences(old, new)]
+    """Judge new code by the manifest it finds. `accepted` are stores, topics and handlers whose change a person has agreed to."""
+    found = [*_store_differences(old, new), *_topic_differences(old, new), *_handler_differences(old, new)]
     open_ones = tuple(difference for difference in found if difference.subject not in accepted)
     if open_ones:
         return Incompatible(new.app, open_ones)
@@ -175,6 +176,21 @@ def _changed_topic(old: Manifest, new: Manifest, name: str, before: TopicEntry, 
             yield Difference(Change.TYPE, name, "values as they were", reason, way_on)
 
 
+def _handler_differences(old: Manifest, new: Manifest) -> Iterator[Difference]:
+    """Handlers that stand there under another name. Those whose stores or repartition topic went with the name are told by these."""
+    told = {handler for name, store in old.stores.items() if name not in new.stores for handler in store.handlers}
+    told |= {topic.handler for name, topic in old.topics.items() if name not in new.topics and topic.handler is not None}
+    heirs = {new.wiring[name]: name for name in reversed(new.handlers) if name not in old.handlers}
+    for name in old.handlers:
+        heir = heirs.get(old.wiring.get(name, ""))
+        if name in new.handlers or name in told or heir is None:
+            continue
+        way_on = f'@app.process(…, name="{name}")  # keeps its name; or streamlet run FILE --accept-change {name}'
+        if old.wiring[name].startswith("batch"):
+            way_on = way_on.replace("@app.process", "@app.batch")
+        yield Difference(Change.RENAMED, name, f"handler {name}: {old.wiring[name]}", f"handler {heir}: {new.wiring[heir]}", way_on)
+
+
 def _news(old: Manifest, new: Manifest) -> Iterator[str]:
     for name in new.handlers:
         if name not in old.handlers:
@@ -182,6 +198,8 @@ def _news(old: Manifest, new: Manifest) -> Iterator[str]:
     for name in old.handlers:
         if name not in new.handlers:
             yield f"handler {name} is gone"
+        elif name in old.wiring and old.wiring[name] != new.wiring[name]:
+            yield f"handler {name} is connected otherwise: {new.wiring[name]}"
     for name, entry in new.stores.items():
         if name not in old.stores:
             yield f"new store {name}: {entry.shown}"

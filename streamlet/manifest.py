@@ -14,6 +14,7 @@ import msgspec
 
 from streamlet.codecs import BoundCodec
 from streamlet.errors import ConfigError
+from streamlet.handler import AnyHandler
 from streamlet.internal_topics import TopicKind
 from streamlet.partitioning import internal_partitions, plan_partitions
 from streamlet.schema import Schema, schema_of
@@ -51,7 +52,7 @@ class TopicEntry(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """Everything of an app that lasts. `version` counts accepted changes."""
+    """Everything of an app that lasts. `version` counts accepted changes; `wiring` is how each handler is connected, for people."""
 
     app: str
     version: int
@@ -59,6 +60,7 @@ class Manifest(msgspec.Struct, frozen=True):
     stores: dict[str, StoreEntry]
     topics: dict[str, TopicEntry]
     handlers: tuple[str, ...]
+    wiring: dict[str, str] = {}
 
 
 class NewerManifest(ConfigError):
@@ -97,8 +99,15 @@ def manifest_of(
     commits = {topic.name: fixed[topic.name] for topic in topology.internal if topic.kind is TopicKind.COMMITS and topic.name in fixed}
     internal = {**internal_partitions(topology, sizes), **commits}  # the topic of commit records does not grow with its sources
     topics = {**_sources(topology, sizes, topic_ids), **_internal(topology, internal, topic_ids)}
-    handlers = tuple(node.handler.name for sub in topology.subs for node in sub.nodes)
-    return Manifest(topology.app, 1, _fingerprint(stores, topics, handlers), stores, topics, handlers)
+    wiring = {node.handler.name: _wiring(node.handler) for sub in topology.subs for node in sub.nodes}
+    return Manifest(topology.app, 1, _fingerprint(stores, topics, tuple(wiring)), stores, topics, tuple(wiring), wiring)
+
+
+def _wiring(handler: AnyHandler) -> str:
+    wiring = handler.wiring
+    outputs = [topic.name for topic in (*wiring.to, *wiring.also)]
+    kind = "process" if wiring.batching is None else "batch"
+    return f"{kind} {', '.join(source.name for source in wiring.sources)} → {', '.join(outputs) or 'no topic'}"
 
 
 def _stores(topology: Topology) -> dict[str, StoreEntry]:

@@ -115,6 +115,50 @@ def test_a_renamed_function_with_its_old_name_goes_on() -> None:
     assert compatible(compare(manifest(word_count), manifest(renamed))).news == ()
 
 
+def copying(name: str, *, to: str = "copies", pinned: str | None = None) -> Callable[[App], None]:
+    """A handler without state, whose function has this name."""
+
+    def declare(app: App) -> None:
+        lines, copies = app.topic("lines", value=str), app.topic(to, value=str)
+
+        def copy(line: str) -> str:
+            return line
+
+        copy.__name__ = name
+        app.process(lines, to=copies, name=pinned)(copy)
+
+    return declare
+
+
+def test_a_renamed_function_without_state_is_refused_with_name() -> None:
+    old, new = manifest(copying("copy")), manifest(copying("duplicate"))
+
+    difference = only_difference(compare(old, new))
+    assert (difference.change, difference.subject) == (Change.RENAMED, "copy")
+    assert (difference.before, difference.after) == ("handler copy: process lines → copies", "handler duplicate: process lines → copies")
+    assert difference.way_on == '@app.process(…, name="copy")  # keeps its name; or streamlet run FILE --accept-change copy'
+    assert compatible(compare(old, manifest(copying("duplicate", pinned="copy")))).news == ()
+    assert compatible(compare(old, new, accepted={"copy"})).news == ("new handler duplicate", "handler copy is gone")
+
+
+def test_a_handler_that_another_one_replaces_may_go() -> None:
+    verdict = compatible(compare(manifest(copying("copy")), manifest(copying("archive", to="archived"))))
+    assert verdict.news == ("new handler archive", "handler copy is gone")
+
+
+def test_a_handler_that_writes_elsewhere_goes_on_and_is_told() -> None:
+    verdict = compatible(compare(manifest(copying("copy")), manifest(copying("copy", to="elsewhere"))))
+    assert (verdict.manifest.version, verdict.news) == (2, ("handler copy is connected otherwise: process lines → elsewhere",))
+
+
+def test_a_manifest_from_before_wiring_was_kept_can_be_read() -> None:
+    old = manifest(copying("copy"))
+    before = msgspec.structs.replace(old, wiring={})
+
+    assert decode(encode(before).replace(b',"wiring":{}', b"")) == before
+    assert compatible(compare(before, manifest(copying("duplicate")))).manifest.version == 2
+
+
 def test_a_renamed_function_before_a_repartition_topic_is_refused_with_name() -> None:
     def renamed(app: App) -> None:
         lines = app.topic("lines", value=str)
