@@ -16,11 +16,13 @@ from streamlet.ids import StoreName, TaskId
 from streamlet.runtime.progress import RestoreWatch
 from streamlet.runtime.task import COMMIT_TIME
 from streamlet.state.backend import Backend, Batch
+from streamlet.state.errors import FolderUnusable, WriteFailed
 
 log = logging.getLogger("streamlet.restore")
 
 _SLICE_RECORDS: Final = 2000
 BULK_OFFSETS: Final = 50_000  # from here on a child process pays for its start
+_OLDEST_COPY_MS: Final = 43_200_000  # half of what a changelog keeps deletions for: an older copy is rebuilt
 _MOST_CHILDREN: Final = 1  # one core is left for running tasks
 
 
@@ -84,6 +86,9 @@ class Restorer:
         self._began: dict[TaskId, float] = {}
         self._began_ms: dict[TaskId, int] = {}
         self._finished_records = 0
+        self._starts: dict[Partition, int] = {}
+        self._failures: dict[TaskId, WriteFailed] = {}
+        self._stopped: dict[TaskId, tuple[WriteFailed, list[StoreReplay]]] = {}  # why, and what is not complete
 
     @property
     def busy(self) -> bool:
@@ -118,6 +123,7 @@ class Restorer:
         self._began_ms[task] = self._now_ms()
         for item in replays:
             self._left[task].add(item.store)
+            self._starts[item.replay.partition] = item.replay.offset
             if item.backend.meta(COMMIT_TIME) is None:  # deletions are kept long enough for a copy begun now, whole or not
                 item.backend.apply(Batch(changes={}, offsets={}, meta=self._time_of(task)))
             if item.empty and item.replay.left >= self._bulk_offsets:
@@ -129,13 +135,57 @@ class Restorer:
         """Do one slice of work; the tasks returned are complete."""
         self._start_children()
         for item, child in list(self._bulk.values()):
-            self._take_in(item, child)
+            try:
+                self._take_in(item, child)
+            except WriteFailed as failure:
+                self._stop(item.task, failure)
         if self._following:
             for read in self._source.read(_SLICE_RECORDS, timeout_s):
-                self._apply(read)
+                followed = self._following.get(read.partition)
+                if followed is None:
+                    continue  # fetched before the partition was let go
+                try:
+                    self._apply(followed, read)
+                except WriteFailed as failure:
+                    self._stop(followed.task, failure)
         done = [self._finish(task) for task in [task for task, stores in self._left.items() if not stores]]
         self._watch.look(self)
         return done
+
+    def take_failures(self) -> dict[TaskId, WriteFailed]:
+        """Tasks whose copy refused a write since the last call. Others go on; these wait for `again`."""
+        failures, self._failures = self._failures, {}
+        return failures
+
+    def again(self, task: TaskId) -> bool:
+        """Go on with a task that was stopped, from what its copy holds; False if it was not."""
+        if task not in self._stopped:
+            return False
+        failure, items = self._stopped.pop(task)
+        whole_ms = min(int(item.backend.meta(COMMIT_TIME) or 0) for item in items)
+        if self._now_ms() - whole_ms > _OLDEST_COPY_MS:
+            raise FolderUnusable(failure.folder, "it stood still so long that its changelog may have forgotten deletions")
+        self.add(task, [self._renewed(item) for item in items])
+        return True
+
+    def _renewed(self, item: StoreReplay) -> StoreReplay:
+        held, partition = item.backend.offset(item.store), item.replay.partition
+        start = self._starts[partition] if held is None else max(held, self._starts[partition])
+        return StoreReplay(item.task, item.store, item.backend, Replay(partition, start, item.replay.target), held is None)
+
+    def _stop(self, task: TaskId, failure: WriteFailed) -> None:
+        """A full disk stops one task, not its neighbours."""
+        stopped = [item for item in (*self._following.values(), *self._queued) if item.task == task]
+        stopped += [item for item, _ in self._bulk.values() if item.task == task]
+        for item in stopped:
+            if self._following.pop(item.replay.partition, None) is not None:
+                self._source.remove(item.replay.partition)
+            elif item in self._queued:
+                self._queued.remove(item)
+            else:
+                self._bulk.pop(item.replay.partition)[1].close()
+        self._failures[task], self._stopped[task] = failure, (failure, stopped)
+        self._finish(task)
 
     def _finish(self, task: TaskId) -> Restored:
         del self._left[task], self._began_ms[task]
@@ -177,10 +227,7 @@ class Restorer:
             job = BulkJob(item.replay.partition.topic, item.replay.partition.number, item.replay.offset, item.replay.target)
             self._bulk[item.replay.partition] = (item, self._start_bulk(job))
 
-    def _apply(self, read: Read) -> None:
-        item = self._following.get(read.partition)
-        if item is None:
-            return  # fetched before the partition was let go
+    def _apply(self, item: StoreReplay, read: Read) -> None:
         if read.out_of_range:
             raise ChangelogGap(read.partition, item.replay.offset)
         item.replay.feed(read)

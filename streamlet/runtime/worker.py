@@ -332,7 +332,7 @@ class Worker:
     # The rest
 
     def _restore(self) -> None:
-        lost: dict[TaskId, OffsetLost] = {}
+        lost: dict[TaskId, StreamletError] = {}
         for restored in self._restorer.drain(0.0 if self._work_since is not None else 0.005):
             opened = self._open_task(restored.task)
             if isinstance(opened, OffsetLost):
@@ -343,6 +343,7 @@ class Worker:
             self._one_topic = len({partition.topic for partition in self._by_partition}) == 1
             facts = {"task": str(restored.task), "term": opened.term, "records": restored.records, "took_s": round(restored.took_s, 3)}
             log.info("task restored", extra=facts)
+        lost |= self._restorer.take_failures()
         self._lost |= lost
         for task, reason in lost.items():  # when all tasks are known: the last one that stops ends the worker
             self._say_stopped(task, reason)
@@ -371,6 +372,9 @@ class Worker:
             self._answered.append(f"wish/{subject}".encode())
             if task is not None and task.phase is Phase.PARKED:
                 self._resume(task, wish.kind)
+            elif self._restorer.again(TaskId.parse(subject)):
+                del self._lost[TaskId.parse(subject)]
+                log.info("restore goes on", extra={"task": subject})
 
     def _waits(self, subject: TaskId, task: Task | None, kind: WishKind) -> bool:
         """Whether it is too early to answer: a skip may stand there since before the start, for the record the task stopped at then."""
