@@ -102,6 +102,7 @@ class Log(Collection, Generic[V]):
         return (cast("V", give(key, held)) for key, held in self._entries.scan(prefix + ELEMENT, prefix + AFTER_ELEMENT, reverse=True))
 
     def __len__(self) -> int:
+        """How many elements there are, without reading them: the ends are known."""
         head, tail = self._bounds(self._prefix())
         return tail - head
 

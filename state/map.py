@@ -156,7 +156,7 @@ class Map(Collection, Generic[K, V]):
         return self.keys()
 
     def __len__(self) -> int:
-        """How many fields there are: counts them, so it takes as long as reading them."""
+        """How many fields there are: scans the keys of them all, so its cost grows with the collection. To ask for any, use `bool`."""
         return sum(1 for _ in self.keys())
 
     def __bool__(self) -> bool:

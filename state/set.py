@@ -60,7 +60,7 @@ class Set(Collection, Generic[E]):
         return (cast("E", decode(split(key, skip)[0])) for key in self._entries.scan_keys(prefix, after(prefix)))
 
     def __len__(self) -> int:
-        """How many elements there are: counts them, so it takes as long as reading them."""
+        """How many elements there are: scans the keys of them all, so its cost grows with the collection. To ask for any, use `bool`."""
         prefix = self._prefix()
         return sum(1 for _ in self._entries.scan_keys(prefix, after(prefix)))
 
