@@ -208,6 +208,22 @@ def test_a_silent_member_that_was_not_fenced_keeps_its_task_and_its_place() -> N
     assert plan_next(situation([TASK], [B, C], plan=LOST, own={TASK: claim(A.incarnation, 3)})) is None
 
 
+def test_a_silent_member_without_tasks_keeps_its_place_when_the_plan_changes() -> None:
+    plan = planned(situation([TASK], [A, B], plan=plan_of(A, C, orders_0=entry(0, 3)), own={TASK: claim(A.incarnation, 3)}))
+
+    assert plan.members == (A.incarnation, C.incarnation, B.incarnation)
+
+
+def test_of_equal_copies_the_one_where_a_person_wants_the_task_takes_over() -> None:
+    warm = [replace(B, copies={TASK: 0}), replace(C, copies={TASK: 0})]
+
+    plan = planned(
+        situation([TASK], warm, plan=LOST, own={TASK: claim(A.incarnation, 3)}, fenced=[A.incarnation], wanted={TASK: "web-3/0"})
+    )
+
+    assert plan.owner(TASK) == (C.incarnation, 4)
+
+
 def test_a_fenced_owner_stays_listed_while_nobody_can_take_its_task() -> None:
     assert plan_next(situation([TASK], [], plan=plan_of(A, orders_0=entry(0, 3)), fenced=[A.incarnation])) is None
 
@@ -258,6 +274,31 @@ def test_a_warm_up_goes_on_where_it_began() -> None:
     assert after.tasks["orders/0"].warm_ups == (2,)
 
 
+def test_a_warm_up_goes_on_for_half_the_gain_that_starts_one() -> None:
+    tasks = orders(5)
+    load = dict(zip(tasks, (5.0, 4.0, 1.0, 4.2, 4.1), strict=True))
+    calm = Plan(1, (A.incarnation, B.incarnation), {str(task): entry(int(task.partition > 2), 1) for task in tasks})
+    warming = Plan(1, calm.members, calm.tasks | {"orders/2": entry(0, 1, warm_ups=(1,))})
+    behind = replace(B, copies={tasks[2]: CAUGHT_UP + 1})
+
+    assert plan_next(situation(tasks, [A, B], plan=calm, own=claims(calm), load=load)) is None
+    assert plan_next(situation(tasks, [A, behind], plan=warming, own=claims(warming), load=load)) is None
+
+
+def test_tasks_leave_the_fullest_members_first() -> None:
+    """Two members give two tasks each; were one emptied before the other gives, five would move."""
+    cluster = Cluster(frozenset(orders(10)))
+    cluster.join("web-1/0")
+    cluster.join("web-2/0")
+    cluster.settle()
+
+    cluster.join("web-3/0")
+    cluster.join("web-4/0")
+    cluster.settle()
+
+    assert cluster.moves == 4
+
+
 def test_a_receiving_member_warms_up_few_copies_at_a_time() -> None:
     tasks = orders(12)
     plan = planned(situation(tasks, [A]))
@@ -285,6 +326,16 @@ def test_a_leaving_member_gives_its_tasks_away_first_and_gets_none() -> None:
 
     assert held_by(after, leaving) == []
     assert set(held_by(after, warm)) >= {*tasks[:3]}
+
+
+def test_tasks_of_a_leaving_member_move_before_those_of_a_full_one() -> None:
+    tasks = orders(15)
+    plan = Plan(1, (A.incarnation, B.incarnation, C.incarnation), {str(task): entry(int(task.partition > 11), 1) for task in tasks})
+    warm = replace(C, copies=dict.fromkeys(tasks, 0))
+
+    after = planned(situation(tasks, [A, replace(B, leaving=True), warm], plan=plan, own=claims(plan)))
+
+    assert held_by(after, C) == [tasks[0], *tasks[12:]]
 
 
 def test_a_task_stays_on_a_leaving_member_if_nobody_else_has_its_code() -> None:
@@ -443,6 +494,25 @@ def test_a_standby_too_near_is_exchanged_when_a_better_one_has_caught_up() -> No
 
     assert (warming.tasks["orders/0"].standbys, warming.tasks["orders/0"].warm_ups) == ((1,), (2,))
     assert (done.tasks["orders/0"].standbys, done.tasks["orders/0"].warm_ups) == ((2,), ())
+
+
+def test_no_second_copy_warms_up_for_the_same_exchange() -> None:
+    near, far, farther = member("web-1/1"), member("web-2/0"), member("web-3/0")
+    plan = plan_of(member("web-1/0"), near, far, farther, orders_0=entry(0, 1, standbys=(1,), warm_ups=(2,)))
+    members = [member("web-1/0"), replace(near, copies={TASK: 0}), replace(far, copies={TASK: CAUGHT_UP + 1}), farther]
+
+    assert plan_next(situation([TASK], members, plan=plan, own=claims(plan), standbys=1)) is None
+
+
+def test_the_old_owner_is_the_standby_even_if_others_follow_less() -> None:
+    third = TaskId("orders", 2)
+    plan = plan_of(A, B, C, orders_0=entry(0, 1, standbys=(1,)), orders_1=entry(0, 1, standbys=(1,)), orders_2=entry(2, 1, standbys=(0,)))
+    members = [replace(A, copies={third: 0}), replace(B, copies={TASK: 0, OTHER: 0}), C]
+
+    after = planned(situation([TASK, OTHER, third], members, plan=plan, own=claims(plan), standbys=1))
+
+    assert owners(after)[TASK] == B.incarnation
+    assert standbys(after, TASK) == [A.incarnation]
 
 
 def test_after_a_move_the_old_owner_is_the_standby() -> None:
