@@ -139,6 +139,7 @@ def test_offsets_without_a_generation_are_taken_while_the_group_has_members(kafk
         return [member.member_id for member in described.members] if is_stable else []
 
     try:
+        assert witness.offset(unique, unique, 0) == NO_OFFSET  # and the group has a coordinator now, also on a new broker
         supervisor.subscribe([f"{unique}-control"], on_revoke=lambda _, gone: lost.extend(gone), on_lost=lambda _, gone: lost.extend(gone))
         before = eventually(members, 20, "the supervisor's place in a stable group")
         worker = initialised(kafka, f"{unique}-worker")
@@ -458,6 +459,7 @@ def test_offsets_of_topics_that_a_living_group_does_not_subscribe_to_expire(
         return watcher.offset(unique, unique, 0) == NO_OFFSET
 
     try:
+        assert watcher.offset(unique, unique, 0) == NO_OFFSET  # and the group has a coordinator now, also on a new broker
         member.subscribe([f"{unique}-control"])
         eventually(lambda: state() == ConsumerGroupState.STABLE and member.assignment(), 30, "a stable group")
         commit(0, 42)
