@@ -8,11 +8,13 @@ an offset at or behind it: markers and aborted records are never delivered, so n
 import itertools
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Final, Protocol, cast
 
 from confluent_kafka import (
+    OFFSET_END,
     Consumer,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
@@ -55,6 +57,7 @@ CONSUMER: Final[dict[str, str | int | float | bool]] = {
     "queued.max.messages.kbytes": 16_384,
 }
 
+_ASK_AGAIN_S: Final = 0.03
 LATEST: Final = cast("OffsetSpec", OffsetSpec.latest())  # type: ignore[no-untyped-call]  # the client leaves it untyped
 EARLIEST: Final = cast("OffsetSpec", OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # likewise
 
@@ -123,7 +126,7 @@ class LogOffsets:
     """Asks where partitions begin and end. One connection, many questions."""
 
     def __init__(self, client: ClientConfig) -> None:
-        self._admin = admin_client(client)
+        self._client, self._admin = client, admin_client(client)
         self._brokers = str(client.get("bootstrap.servers"))
 
     def ends(self, partitions: Iterable[Partition], deadline_s: float = 30.0) -> dict[Partition, int]:
@@ -140,11 +143,85 @@ class LogOffsets:
         while wanted:
             try:
                 futures = self._admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=5.0)
-                return {Partition(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
+                return {_plain(tp): _known(future.result().offset) for tp, future in futures.items()}
             except KafkaException as error:
                 if time.monotonic() >= end:
                     raise BrokerUnavailable(self._brokers, "ask for offsets", reason_of(error)) from error
+                time.sleep(_ASK_AGAIN_S)
+                self._admin = admin_client(self._client)  # one that saw an election may go on answering from before it
         return {}
+
+
+def _known(offset: int) -> int:
+    """An offset; around an election the client reports success without one."""
+    if offset < 0:
+        raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    return offset
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the brokers say: a group's committed next offsets, first and next offsets of logs."""
+
+    committed: Mapping[Partition, int | None]
+    starts: Mapping[Partition, int]
+    ends: Mapping[Partition, int]
+
+
+class Inquiry:
+    """Questions whose answers are fetched later, so that a loop goes on meanwhile; asked again until all are answered.
+
+    Committed offsets are asked require-stable: while a transaction on them is undecided there is no answer, never an old one.
+    """
+
+    def __init__(self, admin: Admin, client: ClientConfig, group: str, sources: Collection[Partition], logs: Collection[Partition]) -> None:
+        """`admin` is a connection that stands already."""
+        self._client, self._admin = client, admin
+        self._group, self._sources, self._logs = group, tuple(sources), tuple({*sources, *logs})
+        self.asked_at = time.monotonic()
+        self._again_at = 0.0
+        self._ask()
+
+    def poll(self) -> Answers | None:
+        """The answers, or None while they are on the way."""
+        if self._again_at:
+            if time.monotonic() >= self._again_at:
+                self._again_at = 0.0
+                self._ask()
+            return None
+        offsets = [*self._starts.values(), *self._ends.values()]
+        if not all(future.done() for future in offsets) or not all(future.done() for future in self._offsets.values()):
+            return None
+        try:
+            committed = [found for future in self._offsets.values() for found in future.result().topic_partitions]
+            for found in committed:
+                if found.error is not None:
+                    raise KafkaException(found.error)
+            return Answers(
+                {Partition(found.topic, found.partition): found.offset if found.offset >= 0 else None for found in committed},
+                {_plain(partition): _known(future.result().offset) for partition, future in self._starts.items()},
+                {_plain(partition): _known(future.result().offset) for partition, future in self._ends.items()},
+            )
+        except KafkaException:
+            self._again_at = time.monotonic() + _ASK_AGAIN_S
+            self._admin = admin_client(self._client)  # one that saw an election may go on answering from before it
+            return None
+
+    def _ask(self) -> None:
+        wanted = [TopicPartition(partition.topic, partition.number) for partition in self._logs]
+        level = IsolationLevel.READ_UNCOMMITTED
+        self._ends = self._admin.list_offsets(dict.fromkeys(wanted, LATEST), isolation_level=level, request_timeout=5.0) if wanted else {}
+        self._starts = (
+            self._admin.list_offsets(dict.fromkeys(wanted, EARLIEST), isolation_level=level, request_timeout=5.0) if wanted else {}
+        )
+        self._offsets: dict[str, Future[CommittedOffsets]] = {}
+        if self._sources:
+            asked = ConsumerGroupTopicPartitions(self._group, [TopicPartition(p.topic, p.number) for p in self._sources])
+            self._offsets = self._admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=5.0)
+
+
+def _plain(partition: TopicPartition) -> Partition:
+    return Partition(partition.topic, partition.partition)
 
 
 class ReplayConsumer:
@@ -153,6 +230,12 @@ class ReplayConsumer:
     def __init__(self, client: ClientConfig, group: str) -> None:
         self._consumer = Consumer(consumer_config(client, group))
         self._brokers = str(client.get("bootstrap.servers"))
+
+    def keep_warm(self, partitions: Collection[Partition]) -> None:
+        """Hold connections to the leaders of these partitions open, reading none."""
+        held = [TopicPartition(partition.topic, partition.number, OFFSET_END) for partition in partitions]
+        self._consumer.incremental_assign(held)
+        self._consumer.pause(held)
 
     def add(self, partition: Partition, offset: int) -> None:
         """Begin to read a partition at `offset`."""
@@ -165,6 +248,11 @@ class ReplayConsumer:
     def read(self, most: int, timeout_s: float) -> list[Read]:
         """Take what is there, grouped by partition, in order; `end` is set where the end of the partition was seen."""
         return group_reads(self._consumer.consume(most, timeout_s))
+
+    def known_end(self, partition: Partition) -> int | None:
+        """Where a partition ended when it was last fetched: asks no broker."""
+        _, end = self._consumer.get_watermark_offsets(TopicPartition(partition.topic, partition.number), cached=True)
+        return end if end >= 0 else None
 
     def close(self) -> None:
         """Leave the brokers."""

@@ -66,14 +66,21 @@ class Replay:
     offset: int  # next to read
     target: int
     done: bool = False
+    at_end: bool = False  # whether the last slice reached the end of the log
+    by_position: bool = False  # whether it is known that everything below the target can be read now
 
     def feed(self, read: Read) -> None:
         """Take one slice of reading into account."""
         assert read.partition == self.partition, "a slice belongs to its own replay"
         assert read.offset < 0 or read.offset >= self.offset, "reading never goes back"
         self.offset = max(self.offset, read.offset)
-        if read.end is not None and read.end >= self.target:
+        self.at_end = read.end is not None
+        if (read.end is not None and read.end >= self.target) or (self.by_position and self.offset >= self.target):
             self.done = True
+
+    def aim(self, target: int) -> None:
+        """The writer has stopped at `target`: the copy is complete when everything below has been read."""
+        self.target, self.by_position, self.done = target, True, self.offset >= target
 
     @property
     def left(self) -> int:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from streamlet import __version__
-from streamlet.cli import config, demo, doctor, kafka, records, reset, resume, run, state, topics, topology
+from streamlet.cli import config, demo, doctor, kafka, records, reset, resume, run, state, status, steer, topics, topology
 from streamlet.errors import StreamletError
 
 cli = typer.Typer(
@@ -18,13 +18,18 @@ cli = typer.Typer(
 cli.add_typer(kafka.app)
 cli.command()(demo.demo)
 cli.command()(run.run)
+cli.command()(status.status)
+cli.command()(steer.scale)
+cli.command()(steer.move)
+cli.command()(steer.drain)
+cli.command()(steer.pause)
+cli.command()(resume.resume)
 cli.command()(topology.topology)
 cli.command()(config.config)
 cli.add_typer(topics.app)
 cli.command()(records.send)
 cli.command()(records.tail)
 cli.add_typer(state.app)
-cli.command()(resume.resume)
 cli.command()(reset.reset)
 cli.command()(doctor.doctor)
 

@@ -1,22 +1,32 @@
 """The Kafka client's edge for ownership: reading the control topic, leading by a fencing id, fencing others."""
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from streamlet.changelog.kafka import CLIENT_LOG, COMMON, BrokerUnavailable, ClientConfig, LogOffsets, consumer_config, reason_of
 from streamlet.changelog.replay import Partition
 from streamlet.errors import FencedError, RetryError
 from streamlet.ids import Incarnation
+from streamlet.rebalance.members import MemberWord, decode_word, encode_word, member_key
 from streamlet.rebalance.records import PLAN_KEY, ControlRecord, Plan, Wish, encode, wish_key
 from streamlet.rebalance.view import View, replay
+
+ClientError = KafkaException  # for those who only have to go on
 
 
 def control_topic(app: str) -> str:
     """Name of the app's control topic."""
     return f"{app}-control"
+
+
+def members_topic(app: str) -> str:
+    """Name of the topic on which members speak."""
+    return f"{app}-members"
 
 
 class LeaderFenced(FencedError):
@@ -27,9 +37,7 @@ class LeaderFenced(FencedError):
         self.app = app
 
     def __str__(self) -> str:
-        return (
-            f"Another worker of '{self.app}' took over while this one was starting. Run one worker per app, or wait for the other to stop."
-        )
+        return f"Another member leads '{self.app}' now. Nothing is lost: its plan is followed."
 
 
 class ControlStuck(RetryError):
@@ -47,7 +55,7 @@ class ControlStuck(RetryError):
 
 
 class ControlReader:
-    """Follows the control topic from its beginning and keeps the view. Its only user is the worker's loop."""
+    """Follows the control topic from its beginning and keeps the view. Its only user is one loop."""
 
     def __init__(self, client: ClientConfig, app: str) -> None:
         self._app = app
@@ -67,6 +75,13 @@ class ControlReader:
                 raise ControlStuck(self._app, self._offset, target, deadline_s)
             self.follow(0.02)
         return self.view
+
+    def reads_to_end(self, within_s: float) -> bool:
+        """Like `read_to_end`, but False where it does not get there in time."""
+        with contextlib.suppress(ControlStuck):
+            self.read_to_end(within_s)
+            return True
+        return False
 
     def follow(self, timeout_s: float) -> bool:
         """Replay what has come; True if anything did."""
@@ -108,6 +123,13 @@ def fence(client: ClientConfig, incarnation: Incarnation, deadline_s: float = 30
             return
 
 
+def fence_all(client: ClientConfig, incarnations: Collection[Incarnation], deadline_s: float = 30.0) -> None:
+    """Fence several side by side; returns when all are."""
+    with ThreadPoolExecutor(max_workers=max(1, min(16, len(incarnations))), thread_name_prefix="streamlet-fence") as pool:
+        for fencing in [pool.submit(fence, client, incarnation, deadline_s) for incarnation in sorted(incarnations)]:
+            fencing.result()
+
+
 class Leader:
     """Authority over the plan: whoever initialised `<app>-leader` last may write it."""
 
@@ -136,6 +158,86 @@ class Leader:
             if cause.fatal() or cause.code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED):
                 raise LeaderFenced(self._app) from error
             raise BrokerUnavailable(str(self._client.get("bootstrap.servers")), "lead the app", reason_of(error)) from error
+
+
+class GroupMember:
+    """A member of the app's consumer group, which shares one partition: whoever has it shall lead. Its only user is one thread.
+
+    The group's heartbeat runs in the client; members and committed offsets are what Kafka's own tools show of an app.
+    """
+
+    def __init__(self, client: ClientConfig, app: str, member: str) -> None:
+        config = {
+            **COMMON,
+            **client,
+            "group.id": app,
+            "client.id": member,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 1000,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "latest",
+        }
+        self.elected = False
+        self._consumer = Consumer(config, logger=CLIENT_LOG)
+        self._consumer.subscribe([control_topic(app)], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+
+    def poll(self) -> None:
+        """Let the client speak of the group; the records themselves are read elsewhere."""
+        self._consumer.poll(0)
+
+    def close(self) -> None:
+        """Leave the group at once."""
+        self._consumer.close()
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_assign(partitions)
+        if partitions:
+            consumer.pause(partitions)
+            self.elected = True
+
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        with contextlib.suppress(KafkaException):  # a partition that was lost need not be given back
+            consumer.incremental_unassign(partitions)
+        self.elected = False
+
+
+class MembersTopic:
+    """Hears and says words on `<app>-members`, uncommitted and from now on. Its only user is one thread."""
+
+    def __init__(self, client: ClientConfig, app: str) -> None:
+        self._topic = members_topic(app)
+        self._consumer = Consumer({**consumer_config(client, app), "isolation.level": "read_uncommitted"})
+        self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_END)])
+
+    def hear(self, timeout_s: float) -> list[MemberWord]:
+        """What was said since; waits at most so long for the first word."""
+        messages = self._consumer.consume(500, timeout_s)
+        said = [(message.key(), message.value()) for message in messages if message.error() is None]
+        words = [decode_word(key, value) for key, value in said if key is not None and value is not None]
+        return [word for word in words if word is not None]
+
+    def close(self) -> None:
+        """Leave the brokers."""
+        self._consumer.close()
+
+
+class MembersVoice:
+    """Says words on `<app>-members`, by a plain producer of its own: a transaction would hold others back."""
+
+    def __init__(self, client: ClientConfig, app: str) -> None:
+        self._topic = members_topic(app)
+        self._producer = Producer({**COMMON, **client, "linger.ms": 0, "message.timeout.ms": 5000}, logger=CLIENT_LOG)
+
+    def say(self, word: MemberWord) -> None:
+        """Queue a word; one that does not arrive is followed by the next."""
+        with contextlib.suppress(BufferError, KafkaException):  # what is said next says it again
+            self._producer.produce(self._topic, encode_word(word), member_key(word), 0)
+        self._producer.poll(0)
+
+    def flush(self, within_s: float) -> None:
+        """Wait until what was said has arrived, but not for long."""
+        self._producer.flush(within_s)
 
 
 def write_wish(client: ClientConfig, app: str, wish: Wish, deadline_s: float = 10.0) -> None:

@@ -40,6 +40,10 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     members: tuple[Incarnation, ...]
     tasks: dict[str, Entry]
     pins: dict[str, Slot] = {}  # tasks a person moved: balance leaves them there
+    paused: tuple[str, ...] = ()  # tasks that take no input
+    drained: tuple[Incarnation, ...] = ()  # workers that a person wants to be without tasks
+    target: int | None = None  # how many workers the app shall have in all; None: what each supervisor was started with
+    quotas: dict[str, int] = {}  # how many of them each supervisor runs
     why: str = ""  # for people: what this plan changes, and the reason
 
     def owner(self, task: TaskId) -> tuple[Incarnation, Term] | None:
@@ -74,16 +78,21 @@ class Manifest(msgspec.Struct, frozen=True):
 class WishKind(StrEnum):
     """What a person may ask of a running app."""
 
-    RESUME = "resume"
+    RESUME = "resume"  # a parked or paused task, or all
     SKIP = "skip"  # resume behind the record that parked the task
+    PAUSE = "pause"  # a task, or all
+    MOVE = "move"  # a task to a slot
+    DRAIN = "drain"  # a slot
+    SCALE = "scale"  # the app, to a number of workers or back to what each supervisor was started with
 
 
-class Wish(msgspec.Struct, frozen=True):
+class Wish(msgspec.Struct, frozen=True, omit_defaults=True):
     """A request from the command line. It never decides safety, and is tombstoned when answered."""
 
     kind: WishKind
-    subject: str  # a task
+    subject: str  # a task, a slot, or nothing for the whole app
     at_ms: int
+    value: str = ""  # a slot for a move, a number for a scale
 
 
 ControlRecord = Plan | Own | Manifest | Wish
@@ -98,8 +107,9 @@ def own_key(task: TaskId) -> bytes:
 
 
 def wish_key(wish: Wish) -> bytes:
-    """One open wish per subject: the newest one counts."""
-    return f"wish/{wish.subject}".encode()
+    """One open wish per kind and subject: the newest one counts. A task's skip and resume are one kind."""
+    kind = WishKind.RESUME if wish.kind is WishKind.SKIP else wish.kind
+    return f"wish/{kind}/{wish.subject}".encode()
 
 
 class NewerFormat(ConfigError):

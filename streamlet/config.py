@@ -57,6 +57,7 @@ class Processes:
 
     workers: int = 1
     standbys: int = 0
+    rack: str | None = None  # standbys go to other racks first
 
     def __post_init__(self) -> None:
         _check("workers", _count, self.workers)
@@ -119,6 +120,7 @@ class Settings:
             "state_dir": str(self.storage.state_dir),
             "workers": str(self.processes.workers),
             "standbys": str(self.processes.standbys),
+            "rack": self.processes.rack or "",
             "commit_interval_ms": str(self.commit.interval_ms),
             "commit_max_bytes": str(self.commit.max_bytes),
             "write_interval_ms": str(self.storage.write_interval_ms),
@@ -199,7 +201,7 @@ def resolve(layers: Sequence[Layer], *, default_state_dir: Path) -> Settings:
             write_max_bytes=pick(WRITE_BYTES, MOST_WRITE_LAG_BYTES),
         ),
         commit=Commit(interval_ms=pick(COMMIT_INTERVAL, 100), max_bytes=pick(COMMIT_BYTES, MOST_COMMIT_BYTES)),
-        processes=Processes(workers=pick(WORKERS, 1), standbys=pick(STANDBYS, 0)),
+        processes=Processes(workers=pick(WORKERS, 1), standbys=pick(STANDBYS, 0), rack=pick(RACK, None)),
         http=pick(HTTP, None),
         origins=MappingProxyType(origins),
     )
@@ -297,6 +299,10 @@ def _addresses(value: object) -> str:
     return ",".join(address.strip() for address in value.split(","))
 
 
+def _name(value: object) -> str | None:
+    return str(value).strip() or None
+
+
 def _listen(value: object) -> Address | None:
     text = str(value).strip()
     if text.lower() == HTTP_OFF:
@@ -359,13 +365,14 @@ BROKERS: Final = Setting("brokers", _addresses)
 STATE_DIR: Final = Setting("state_dir", _folder)
 WORKERS: Final = Setting("workers", _count)
 STANDBYS: Final = Setting("standbys", _count_or_none)
+RACK: Final = Setting("rack", _name)
 COMMIT_INTERVAL: Final = Setting("commit_interval_ms", _count)
 COMMIT_BYTES: Final = Setting("commit_max_bytes", _commit_bytes)
 WRITE_INTERVAL: Final = Setting("write_interval_ms", _write_interval)
 WRITE_BYTES: Final = Setting("write_max_bytes", _write_bytes)
 HTTP: Final = Setting("http", _listen)
 KEYS: Final = tuple(
-    s.key for s in (BROKERS, STATE_DIR, WORKERS, STANDBYS, COMMIT_INTERVAL, COMMIT_BYTES, WRITE_INTERVAL, WRITE_BYTES, HTTP)
+    s.key for s in (BROKERS, STATE_DIR, WORKERS, STANDBYS, RACK, COMMIT_INTERVAL, COMMIT_BYTES, WRITE_INTERVAL, WRITE_BYTES, HTTP)
 )
 
 RESERVED_PROPERTIES: Final = frozenset(

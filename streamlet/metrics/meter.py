@@ -113,6 +113,12 @@ def numbers_of(task: Task, ends: Mapping[Partition, int]) -> TaskNumbers:
     )
 
 
+def input_lag(task: Task, ends: Mapping[Partition, int]) -> int:
+    """Input records behind the end, markers included."""
+    found = [(inlet, _end_of(inlet, ends)) for inlet in task.inlets.values()]
+    return sum(max(0, end - inlet.position) for inlet, end in found if end is not None)
+
+
 def _end_of(inlet: Inlet, ends: Mapping[Partition, int]) -> int | None:
     """Where an input ends; transaction markers behind the last record are no work left."""
     return inlet.position if inlet.at_end and not inlet.waiting else ends.get(inlet.partition)

@@ -20,8 +20,9 @@ from streamlet.internal_topics import TopicKind, changelog_name, control_topics
 from streamlet.manifest import Manifest
 from streamlet.operations.apps import NoSuchApp, known_apps, read_view
 from streamlet.operations.kafka import GroupOffsets
+from streamlet.operations.status import StatusReader
 from streamlet.rebalance.kafka import Leader, control_topic, fence
-from streamlet.rebalance.records import MANIFEST_KEY, PLAN_KEY, ControlRecord, OwnKind, Plan
+from streamlet.rebalance.records import MANIFEST_KEY, PLAN_KEY, ControlRecord, Entry, OwnKind, Plan
 from streamlet.rebalance.records import Manifest as ManifestRecord
 from streamlet.rebalance.view import View
 from streamlet.runtime.slots import held_seats
@@ -55,6 +56,17 @@ class WorkerRuns(ConfigError):
         return f"A worker of '{self.app}' runs here (process {self.pid or 'unknown'}, folder {self.folder}). Stop it first, then reset."
 
 
+class WorkersAlive(ConfigError):
+    """Workers of the app run on other machines."""
+
+    def __init__(self, app: str, slots: tuple[str, ...]) -> None:
+        super().__init__(app, slots)
+        self.app, self.slots = app, slots
+
+    def __str__(self) -> str:
+        return f"'{self.app}' is running: {', '.join(self.slots)}. Stop its workers first (SIGTERM or Ctrl-C), then reset. `streamlet status {self.app}` shows them."
+
+
 class NoSuchStore(ConfigError):
     """The app has no store of this name."""
 
@@ -76,6 +88,8 @@ def look(client: ClientConfig, state_dir: Path, app: str, store: str | None = No
     holders = {own.incarnation for own in view.own.values() if own.kind is OwnKind.CLAIM}
     members = view.plan.members if view.plan else ()
     refuse_running(app, state_dir)
+    if members:
+        refuse_alive(client, app)
     if store is not None:
         changelog = checked_store(app, store, stored)
         return Reset(app, store, (changelog,) if changelog in names else (), {}, (), tuple(sorted(holders)), members, stored)
@@ -148,13 +162,24 @@ def refuse_running(app: str, state_dir: Path) -> None:
         raise WorkerRuns(app, folder, pid)
 
 
+def refuse_alive(client: ClientConfig, app: str) -> None:
+    """Refuse while a worker on any machine speaks: it would come back and begin to write again."""
+    reader = StatusReader(client, app)
+    try:
+        slots = tuple(worker.slot for worker in reader.read().workers)
+    finally:
+        reader.close()
+    if slots:
+        raise WorkersAlive(app, slots)
+
+
 def _farewell(reset: Reset, view: View) -> list[tuple[bytes, ControlRecord | None]]:
     """A plan that names nobody who runs, so that workers elsewhere stop; and the manifest without the store."""
     earlier = view.plan
     plan = Plan(
         version=(earlier.version if earlier else 0) + 1,
         members=(Incarnation(f"{reset.app}-reset"),),
-        tasks=earlier.tasks if earlier else {},
+        tasks={name: Entry(owner=0, term=entry.term) for name, entry in earlier.tasks.items()} if earlier else {},
     )
     records: list[tuple[bytes, ControlRecord | None]] = [(PLAN_KEY, plan)]
     if reset.store is not None and reset.manifest is not None:

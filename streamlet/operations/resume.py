@@ -8,7 +8,7 @@ from streamlet.errors import ConfigError
 from streamlet.ids import TaskId
 from streamlet.operations.apps import NoSuchApp, known_apps
 from streamlet.rebalance.kafka import ControlReader, control_topic, take_back_wish, write_wish
-from streamlet.rebalance.records import Plan, Wish, WishKind
+from streamlet.rebalance.records import Plan, Wish, WishKind, wish_key
 from streamlet.topics.kafka import Topics
 
 
@@ -44,9 +44,10 @@ def resume_task(client: ClientConfig, app: str, task: TaskId, *, skip: bool, dea
         write_wish(client, app, wish)
         control.read_to_end()
         end = time.monotonic() + deadline_s
-        while wish.subject in control.view.wishes and time.monotonic() < end:
+        key = wish_key(wish).decode().removeprefix("wish/")
+        while key in control.view.wishes and time.monotonic() < end:
             control.follow(0.1)
-        if wish.subject not in control.view.wishes:
+        if key not in control.view.wishes:
             return Outcome.ANSWERED
     finally:
         control.close()

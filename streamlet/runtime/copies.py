@@ -45,6 +45,12 @@ def changelog_partitions(topology: Topology, task: TaskId) -> dict[StoreName, Pa
     return {spec.name: Partition(changelog_name(topology.app, spec.name), task.partition) for spec in topology.sub(task.name).stores}
 
 
+def kept_copies(folder: Path) -> list[TaskId]:
+    """Tasks with a copy in a state folder."""
+    places = [place for place in folder.glob("*/*") if place.is_dir() and place.name.isdecimal()]
+    return sorted(TaskId(place.parent.name, int(place.name)) for place in places)
+
+
 def open_copy(topology: Topology, task: TaskId, folder: Path, logs: Changelogs) -> LocalCopy:
     """Open a task's local copy; one that cannot be continued is set aside and replayed from the changelog's start."""
     sub, place = topology.sub(task.name), folder / task.name / str(task.partition)

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Concatenate, Final, ParamSpec, Protocol, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from streamlet.changelog.kafka import CLIENT_LOG, COMMON, BrokerUnavailable, ClientConfig, consumer_config, has_events, split_runs
+from streamlet.changelog.kafka import CLIENT_LOG, COMMON, ClientConfig, consumer_config, has_events, split_runs
 from streamlet.changelog.replay import Partition
 from streamlet.errors import ConfigError, FencedError, RetryError
 from streamlet.ids import Incarnation
@@ -123,16 +123,11 @@ class InputConsumer:
         self._held: set[Partition] = set()
         self._metadata: object | None = None
 
-    def committed(self, partitions: Sequence[Partition], deadline_s: float = 60.0) -> dict[Partition, int | None]:
-        """The group's committed next offsets. Waits while a transaction on them is undecided (require-stable)."""
-        end = time.monotonic() + deadline_s
-        while True:
-            try:
-                found = self._consumer.committed([TopicPartition(p.topic, p.number) for p in partitions], 2.0)
-                return {Partition(tp.topic, tp.partition): tp.offset if tp.offset >= 0 else None for tp in _whole(found)}
-            except KafkaException as error:
-                if time.monotonic() > end:
-                    raise BrokerUnavailable(self._brokers, "ask for committed offsets", cause_of(error).str()) from error
+    def keep_warm(self, partitions: Sequence[Partition]) -> None:
+        """Hold connections to the leaders of these partitions open, reading none: the first use of a cold one costs half a second."""
+        held = [TopicPartition(p.topic, p.number, OFFSET_END) for p in partitions]
+        self._consumer.incremental_assign(held)
+        self._consumer.pause(held)
 
     def add(self, positions: Mapping[Partition, int]) -> None:
         """Begin to read partitions at these offsets."""
@@ -179,13 +174,6 @@ class InputConsumer:
     def close(self) -> None:
         """Leave the brokers."""
         self._consumer.close()
-
-
-def _whole(found: list[TopicPartition]) -> list[TopicPartition]:
-    for tp in found:
-        if tp.error is not None:
-            raise KafkaException(tp.error)
-    return found
 
 
 def split_fetched(messages: list[Fetched], *, one_topic: bool) -> list[tuple[Partition, list[Fetched]]]:

@@ -1,17 +1,19 @@
-"""Whether this code and these topics fit what the app promised to its own past: the manifest on the control topic. Pure.
+"""Whether this code and these topics fit what the app promised to its own past: the manifest on the control topic.
 
-Asked twice: before anything is created or fenced, so that a refused start leaves no trace, and again when the worker
-has become the leader, since another one may have written a manifest in between.
+Asked before anything is created, so that a refused start leaves no trace, and again whenever another manifest stands there.
 """
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from streamlet import manifest as manifests
+from streamlet.changelog.kafka import ClientConfig, LogOffsets
+from streamlet.changelog.replay import Partition
 from streamlet.errors import ConfigError
 from streamlet.evolution import Incompatible, IncompatibleChange, compare
 from streamlet.internal_topics import TopicKind, changelog_name, control_topics
 from streamlet.manifest import Manifest
+from streamlet.rebalance.kafka import ControlReader, control_topic
 from streamlet.topics.facts import TopicFacts
 from streamlet.topics.prepare import Prepared, Survey
 from streamlet.topology import Topology
@@ -82,6 +84,20 @@ def check_promises(
     verdict = compare(old, new, accepted=agreed)
     if isinstance(verdict, Incompatible):
         raise IncompatibleChange(verdict)
+
+
+def what_was_promised(client: ClientConfig, topology: Topology, survey: Survey) -> tuple[bytes | None, tuple[str, ...]]:
+    """The manifest on the control topic; where there is no control topic, the changelogs that hold records all the same."""
+    if control_topic(topology.app) in survey.existing:
+        control = ControlReader(client, topology.app)
+        try:
+            return control.read_to_end().manifest, ()
+        finally:
+            control.close()
+    changelogs = [topic.name for topic in topology.internal if topic.kind is TopicKind.CHANGELOG and topic.name in survey.existing]
+    partitions = [Partition(name, number) for name in changelogs for number in range(survey.existing[name].partitions)]
+    ends = LogOffsets(client).ends(partitions)
+    return None, tuple(name for name in changelogs if any(ends[p] for p in partitions if p.topic == name))
 
 
 @dataclass(frozen=True, slots=True)

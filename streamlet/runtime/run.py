@@ -1,9 +1,10 @@
 """Running an app in this process: topics, ownership, tasks, loop. Each step is one function; `run_app` is their order."""
 
 import logging
+import os
 import shutil
 import time
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,31 +12,33 @@ from typing import Final
 
 from streamlet.app import App, Guarantee
 from streamlet.changelog.bulk import BulkRestore
-from streamlet.changelog.kafka import BrokerUnavailable, ClientConfig, LogOffsets, ReplayConsumer
+from streamlet.changelog.kafka import BrokerUnavailable, ClientConfig, Inquiry, LogOffsets, ReplayConsumer, admin_client
 from streamlet.changelog.replay import ChangelogGap, Partition
 from streamlet.config import Layer, Settings, code_layer, command_line_layer
 from streamlet.config_file import load
 from streamlet.errors import RetryError, StreamletError
-from streamlet.ids import Incarnation, TaskId, Term
+from streamlet.ids import Incarnation
 from streamlet.metrics.http import serving
-from streamlet.metrics.meter import Meter, Stage
+from streamlet.metrics.meter import Meter, Stage, input_lag
 from streamlet.partitioning import tasks
-from streamlet.rebalance.kafka import ControlReader
-from streamlet.rebalance.records import Own
+from streamlet.rebalance.kafka import ControlReader, MembersVoice
 from streamlet.resource import opened
 from streamlet.runtime.bounds import CommitBounds
+from streamlet.runtime.child import CHILD, ChildHome, end_with_supervisor
 from streamlet.runtime.commit import CommitTopics
-from streamlet.runtime.copies import Changelogs, LocalCopy, changelog_partitions, open_copy, set_aside
+from streamlet.runtime.copies import set_aside
+from streamlet.runtime.holdings import Holdings, Ready
+from streamlet.runtime.home import Home, at_home
 from streamlet.runtime.kafka import BrokerWatch, InputConsumer, PlainOutlet, ProducerLost, TransactionalProducer
-from streamlet.runtime.ownership import take_ownership, what_was_promised
 from streamlet.runtime.partitioner import Partitioner
+from streamlet.runtime.post import WorkerPost
 from streamlet.runtime.progress import LoggedRestore, RestoreView, RestoreWatch
-from streamlet.runtime.promises import check_promises, renew_promises
+from streamlet.runtime.promises import check_promises, renew_promises, what_was_promised
 from streamlet.runtime.restoring import Restorer
 from streamlet.runtime.slots import Seat, take_seat
 from streamlet.runtime.stopping import StopRequest, stopped_by_signals
 from streamlet.runtime.task import Task
-from streamlet.runtime.worker import OffsetLost, Worker
+from streamlet.runtime.worker import Worker
 from streamlet.state.errors import FolderUnusable, WriteFailed
 from streamlet.state.rocksdb import shared_memory
 from streamlet.state.task_state import TaskState
@@ -66,7 +69,8 @@ def run_app(
 ) -> None:
     """Run an app in this process until a signal asks it to stop.
 
-    `accepted` are stores and topics whose change, refused otherwise, a person has agreed to.
+    `accepted` are stores and topics whose change, refused otherwise, a person has agreed to. The process is a member of
+    the app on its own, or a supervisor's child where the environment says so.
     """
     settings = settings or settings_for(app, command_line_layer({}))
     topology, client, stop = build(app), settings.connection.client_config, StopRequest()
@@ -77,6 +81,8 @@ def run_app(
         log.warning("declaration", extra={"hint": warning})
     meter = Meter(topology.app, shared_memory().usage)
     with stopped_by_signals(stop), ExitStack() as stack:
+        if CHILD in os.environ:
+            end_with_supervisor(stop)
         if settings.http is not None:
             log.info("endpoint", extra={"http": f"http://{stack.enter_context(serving(settings.http, meter))}"})
         topics = Topics(client)
@@ -89,7 +95,10 @@ def run_app(
         prepared = create_topics(topology, topics, survey)
         resources = {resource.name: stack.enter_context(opened(resource)) for resource in topology.resources}
         view = restore_view or LoggedRestore()
-        run = Run(topology, settings, client, prepared, seat, resources, app.guarantee, meter, frozenset(accepted), view)
+        home: Home | None = ChildHome.found(os.environ, seat.slot)
+        if home is None:
+            home = stack.enter_context(at_home(client, topology.app, seat, settings))
+        run = Run(topology, settings, client, prepared, seat, resources, app.guarantee, meter, frozenset(accepted), view, home)
         _run_incarnations(run, topics, stop)
 
 
@@ -107,25 +116,24 @@ class Run:
     meter: Meter
     accepted: frozenset[str]
     restore_view: RestoreView
+    home: Home
 
 
 def _run_incarnations(run: Run, topics: Topics, stop: StopRequest) -> None:
-    """One incarnation after the other, until asked to stop or until another worker owns the tasks."""
-    lost: set[Incarnation] = set()
+    """One incarnation after the other, until asked to stop."""
+    lives = 0
     while not stop.requested:
         incarnation = run.seat.new_incarnation(run.topology.app)
+        lives += 1
         try:
-            _run_incarnation(run, incarnation, lost, stop)
+            _run_incarnation(run, incarnation, stop)
         except ChangelogGap as gap:
-            lost.add(incarnation)
             log.warning("changelog moved away under a replay; starting over", extra={"reason": str(gap)})
         except FolderUnusable as damaged:
-            lost.add(incarnation)
             set_aside(damaged.folder, str(damaged))
         except (ProducerLost, RetryError) as why:
-            if isinstance(why, WriteFailed) or (not lost and isinstance(why, RetryError)):
+            if isinstance(why, WriteFailed) or (lives == 1 and isinstance(why, RetryError)):
                 raise  # a full disk, or it never worked: better said than tried for ever
-            lost.add(incarnation)
             run.meter.enters(Stage.WAITING)
             _say_lost(incarnation, why, stop)
             if isinstance(why, RetryError):
@@ -160,14 +168,13 @@ def _wait_for_brokers(topics: Topics, stop: StopRequest, at_most_s: float | None
     return False
 
 
-def _run_incarnation(run: Run, incarnation: Incarnation, lost: Set[Incarnation], stop: StopRequest) -> None:
+def _run_incarnation(run: Run, incarnation: Incarnation, stop: StopRequest) -> None:
     topology, client, watch, offsets = run.topology, run.client, BrokerWatch(), LogOffsets(run.client)
     ids = tasks(topology, run.prepared.sizes)
     with ExitStack() as stack:
         control = ControlReader(client, topology.app)
         stack.callback(control.close)
-        terms = take_ownership(client, topology.app, incarnation, lost, control, ids, lambda stored: _renewed(run, stored))
-        producer = TransactionalProducer(client, incarnation, watch, hurry=lambda: stop.is_overdue)
+        producer = TransactionalProducer(client, incarnation, watch, hurry=lambda: stop.is_overdue)  # from now on it can be fenced
         stack.callback(producer.close)
         outlet = PlainOutlet(client, watch) if run.guarantee == "at-least-once" else producer
         consumer = InputConsumer(client, topology.app, watch)
@@ -175,37 +182,54 @@ def _run_incarnation(run: Run, incarnation: Incarnation, lost: Set[Incarnation],
         run.meter.starts(incarnation, consumer.known_ends)
         replay = ReplayConsumer(client, topology.app)
         stack.callback(replay.close)
+        warm = [Partition(f"{topology.app}-commits", number) for number in range(run.prepared.counts[f"{topology.app}-commits"])]
+        consumer.keep_warm(warm)
+        replay.keep_warm(warm)
         bulk = run.seat.folder / ".bulk"  # no task has such a name
         shutil.rmtree(bulk, ignore_errors=True)  # what a killed worker left
         restorer = Restorer(replay, lambda job: BulkRestore(job, client, topology.app, bulk), RestoreWatch(run.restore_view))
         stack.callback(restorer.close)
-        positions = input_positions(offsets, topology, ids, consumer, control.view.own)
-        changelogs = [partition for task in ids for partition in changelog_partitions(topology, task).values()]
-        logs = Changelogs(run.prepared.topic_ids, offsets.starts(changelogs), offsets.ends(changelogs))
-        copies = {task: open_copy(topology, task, run.seat.folder, logs) for task in ids}
-        for copy in copies.values():
-            stack.callback(copy.backend.close)
-        for task, copy in copies.items():
-            restorer.add(task, copy.replays)
-        log.info(
-            "worker started", extra={"app": topology.app, "incarnation": incarnation, "tasks": len(ids), "folder": str(run.seat.folder)}
+        admin = admin_client(client)
+        holdings = Holdings(
+            topology,
+            run.seat.folder,
+            run.prepared.topic_ids,
+            restorer,
+            lambda sources, logs: Inquiry(admin, client, topology.app, sources, logs),
         )
-        run.meter.enters(Stage.RUNNING)
-        Worker(
-            open_task=lambda task: open_task(run, task, terms[task], copies[task], positions),
+        stack.callback(holdings.close)
+        post = WorkerPost(
+            MembersVoice(client, topology.app),
+            incarnation,
+            run.seat.slot,
+            run.home.supervisor,
+            run.prepared.sizes,
+            needs=lambda stored: _renewed(run, stored),
+            known_lags=lambda task: input_lag(task, consumer.known_ends([inlet.partition for inlet in task.inlets.values()])),
+            may_go=lambda worker: run.home.may_go(incarnation, worker, stop),
+        )
+        worker = Worker(
+            open_task=lambda ready: open_task(run, ready),
+            holdings=holdings,
+            post=post,
             consumer=consumer,
             producer=producer,
             outlet=outlet,
             purge=Topics(client).delete_below,
             control=control,
-            restorer=restorer,
             topics=CommitTopics(topology.app, run.prepared.counts[f"{topology.app}-commits"]),
             partitioner=Partitioner(run.prepared.counts),
             bounds=CommitBounds.of(run.settings),
             stop=stop,
             observer=run.meter,
             ends=lambda partition: (offsets.starts([partition])[partition], offsets.ends([partition])[partition]),
-        ).run()
+        )
+        run.home.begins(incarnation)
+        stack.callback(run.home.ends, incarnation)
+        facts = {"app": topology.app, "incarnation": incarnation, "tasks": len(ids), "folder": str(run.seat.folder)}
+        log.info("worker started", extra=facts)
+        run.meter.enters(Stage.RUNNING)
+        worker.run()
 
 
 def _renewed(run: Run, stored: bytes | None) -> bytes | None:
@@ -213,43 +237,12 @@ def _renewed(run: Run, stored: bytes | None) -> bytes | None:
     renewed = renew_promises(stored, run.topology, run.prepared, run.accepted)
     if renewed is None:
         return None
-    log.info("manifest published", extra={"version": renewed.version, "news": "; ".join(renewed.news) or "first start"})
+    log.info("manifest is new", extra={"version": renewed.version, "news": "; ".join(renewed.news) or "first start"})
     return renewed.content
 
 
-def open_task(run: Run, task: TaskId, term: Term, copy: LocalCopy, positions: Mapping[Partition, int | OffsetLost]) -> Task | OffsetLost:
-    """A restored task, ready to claim; or the reason why its input cannot go on."""
-    sub, found = run.topology.sub(task.name), dict[Partition, int]()
-    for source in sub.sources:
-        partition = Partition(source.topic.name, task.partition)
-        position = positions[partition]
-        if isinstance(position, OffsetLost):
-            return position
-        found[partition] = position
-    return Task(
-        task,
-        term,
-        sub,
-        TaskState(sub.stores, copy.backend),
-        changelog={item.store: item.replay.offset for item in copy.replays},
-        positions=found,
-        resources=run.resources,
-    )
-
-
-def input_positions(
-    offsets: LogOffsets, topology: Topology, ids: Sequence[TaskId], consumer: InputConsumer, own: Mapping[TaskId, Own]
-) -> dict[Partition, int | OffsetLost]:
-    """Where each task's input goes on: the committed offset; the declared start only for a task that never ran."""
-    sources = [(task, source.topic) for task in ids for source in topology.sub(task.name).sources]
-    partitions = [Partition(topic.name, task.partition) for task, topic in sources]
-    committed = consumer.committed(partitions)
-    oldest, newest = offsets.starts(partitions), offsets.ends(partitions)
-    found: dict[Partition, int | OffsetLost] = {}
-    for (task, topic), partition in zip(sources, partitions, strict=True):
-        offset = committed[partition]
-        if offset is None and task not in own:
-            offset = newest[partition] if topic.start == "latest" else oldest[partition]
-        lost = offset is None or not oldest[partition] <= offset <= newest[partition]
-        found[partition] = OffsetLost(task, partition, offset, oldest[partition], newest[partition]) if lost or offset is None else offset
-    return found
+def open_task(run: Run, ready: Ready) -> Task:
+    """A task whose copy is complete, ready to claim."""
+    sub = run.topology.sub(ready.task.name)
+    state = TaskState(sub.stores, ready.copy.backend)
+    return Task(ready.task, ready.term, sub, state, changelog=ready.changelog, positions=ready.positions, resources=run.resources)

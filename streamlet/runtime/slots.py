@@ -5,6 +5,7 @@ import fcntl
 import os
 import secrets
 import socket
+import uuid
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -36,6 +37,7 @@ class Seat:
     """A held slot: nobody else uses its folder until it is closed or the process ends."""
 
     slot: Slot
+    host: str
     folder: Path
     lock: TextIOWrapper
 
@@ -69,8 +71,16 @@ def take_seat(state_dir: Path, app: str) -> Seat:
         lock.truncate()
         lock.write(f"{os.getpid()}\n")  # for people who wonder who holds it
         lock.flush()
-        return Seat(Slot(f"{host}/{number}"), folder, lock)
+        return Seat(Slot(f"{host}/{number}"), host, folder, lock)
     raise NoStateFolder(state_dir / app, f"all {_MOST_SLOTS} slots are held by running workers")
+
+
+def place_of(state_dir: Path, app: str) -> str:
+    """Which folder on which machine: hosts may share a name, and machines a path."""
+    folder = state_dir / app
+    folder.mkdir(parents=True, exist_ok=True)
+    found = folder.stat()
+    return f"{uuid.getnode():x}:{found.st_dev}:{found.st_ino}"
 
 
 def held_seats(state_dir: Path, app: str) -> list[tuple[Path, str]]:

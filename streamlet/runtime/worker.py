@@ -1,7 +1,7 @@
 """The worker: one incarnation, its tasks, its consumer and its one transactional producer, in one loop.
 
-A turn of the loop: replay a slice for tasks that are not ready, take what has come, let every task work until the
-commit's deadline, commit when the input is drained or the interval is over, let local writes follow.
+A turn of the loop: heed the plan, replay a slice for copies that follow, take what has come, let every task work until
+the commit's deadline, commit when the input is drained or the interval is over, let local writes follow.
 """
 
 import contextlib
@@ -9,15 +9,18 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from streamlet.changelog.replay import Partition
 from streamlet.errors import HandlerError, StreamletError
 from streamlet.ids import TaskId
-from streamlet.rebalance.records import OwnKind, WishKind
+from streamlet.rebalance.handover import NOTHING, Duties, duties
+from streamlet.rebalance.records import OwnKind, Plan, Wish, WishKind, wish_key
 from streamlet.rebalance.view import View
 from streamlet.runtime.bounds import CommitBounds
 from streamlet.runtime.commit import CommitTopics, Outlet, Part, commit
+from streamlet.runtime.holdings import Holdings, Ready
 from streamlet.runtime.kafka import (
     Fetched,
     InputConsumer,
@@ -30,6 +33,8 @@ from streamlet.runtime.kafka import (
     is_out_of_range,
     split_fetched,
 )
+from streamlet.runtime.loads import Loads
+from streamlet.runtime.offset_lost import OffsetLost
 from streamlet.runtime.partitioner import Partitioner
 from streamlet.runtime.restoring import Restorer
 from streamlet.runtime.stopping import StopRequest
@@ -43,7 +48,8 @@ _MOST_WAITING: Final = 10_000  # fetched records of one partition; more stay wit
 _IDLE_S: Final = 0.02
 _FLOWS: Final = 500  # records at once: input comes in a stream, not in drops
 _GAP_S: Final = 0.005  # how long such a stream may pause before the input counts as drained
-_CONTROL_EVERY_S: Final = 0.05
+_CONTROL_EVERY_S: Final = 0.005  # a look that finds nothing costs microseconds
+_LOOK_EVERY_S: Final = 0.05
 _RECORD_EVERY_S: Final = 5.0
 _RECORD_WHEN_IDLE_S: Final = 0.25
 _RECOMMIT_EVERY_S: Final = 6 * 3600.0  # offsets of idle partitions expire otherwise
@@ -61,30 +67,19 @@ class Control(Protocol):
     def follow(self, timeout_s: float) -> bool: ...
 
 
+class Post(Protocol):
+    """How a worker stands with the others: it says how it is, and learns when it may go."""
+
+    def say(self, worker: "Worker", now: float) -> None: ...
+    def may_go(self, worker: "Worker") -> bool: ...
+    def renew(self, manifest: bytes | None) -> None: ...
+
+
 class Observer(Protocol):
     """Told what happens, for metrics. Called per batch and per commit, never per record."""
 
     def committed(self, parts: Sequence[Part], took_s: float) -> None: ...
     def turned(self, tasks: Mapping[TaskId, Task], restorer: Restorer, stopped: Mapping[TaskId, StreamletError]) -> None: ...
-
-
-class OffsetLost(StreamletError):
-    """A task's committed position is not in its source topic any more, or is not known any more."""
-
-    exit_code = 2
-
-    def __init__(self, task: TaskId, partition: Partition, offset: int | None, oldest: int, newest: int) -> None:
-        super().__init__(task, partition, offset, oldest, newest)
-        self.task, self.partition, self.offset, self.oldest, self.newest = task, partition, offset, oldest, newest
-        self.topic = partition.topic
-
-    def __str__(self) -> str:
-        had = "has no committed offset although it ran before" if self.offset is None else f"had to go on at offset {self.offset}"
-        return (
-            f"Task {self.task} stopped: {self.partition} {had}, and the topic now holds {self.oldest} to {self.newest}. "
-            "Records were deleted before they were processed, or offsets expired. Choose: `streamlet reset` starts the app over, or set the "
-            f"group's offset for {self.partition} with Kafka's own tools (earliest = {self.oldest}, latest = {self.newest}) and start again."
-        )
 
 
 class Worker:
@@ -93,13 +88,14 @@ class Worker:
     def __init__(
         self,
         *,
-        open_task: Callable[[TaskId], Task | OffsetLost],
+        open_task: Callable[[Ready], Task],
+        holdings: Holdings,
+        post: Post,
         consumer: InputConsumer,
         producer: TransactionalProducer,
         outlet: Outlet,
         purge: Callable[[Mapping[Partition, int]], None],
         control: Control,
-        restorer: Restorer,
         topics: CommitTopics,
         partitioner: Partitioner,
         bounds: CommitBounds,
@@ -111,7 +107,8 @@ class Worker:
     ) -> None:
         self._tasks: dict[TaskId, Task] = {}
         self._outlet, self._purge, self._purged_at = outlet, purge, clock()
-        self._open_task, self._consumer, self._producer, self._control, self._restorer = open_task, consumer, producer, control, restorer
+        self._open_task, self._holdings, self._post = open_task, holdings, post
+        self._consumer, self._producer, self._control = consumer, producer, control
         self._topics, self._partitioner, self._bounds, self._stop, self._observer = topics, partitioner, bounds, stop, observer
         self._ends, self._clock, self._now_ms = ends, clock, now_ms
         self._lost: dict[TaskId, StreamletError] = {}  # tasks that could not even start
@@ -120,19 +117,43 @@ class Worker:
         self._work_since: float | None = None
         self._flows = False
         self._idle_since = clock()
-        self._control_at = 0.0
+        self._control_at = self._looked_at = 0.0
+        self._duties: Duties = NOTHING
+        self._plan: Plan | None = None  # the newest that named us
+        self._heeded = False  # whether the plan was looked at since the start
+        self.loads = Loads()
         self._recommitted_at = clock()
         self._answered: list[bytes] = []
 
     def run(self) -> None:
         """Work until asked to stop; then the last commit lets every task go."""
         relax_garbage_collection()
-        while not self._stop.requested:
+        while not (self._stop.requested and self._post.may_go(self)):
             self._turn()
         self._release()
 
+    @property
+    def tasks(self) -> Mapping[TaskId, Task]:
+        """What it owns."""
+        return self._tasks
+
+    @property
+    def listed(self) -> bool:
+        """Whether a plan has named it."""
+        return self._plan is not None
+
+    @property
+    def holdings(self) -> Holdings:
+        """What it follows."""
+        return self._holdings
+
+    @property
+    def lost(self) -> Mapping[TaskId, StreamletError]:
+        """Tasks that could not start, and why."""
+        return self._lost
+
     def _turn(self) -> None:
-        if self._restorer.busy:
+        if self._holdings.active:
             self._restore()
         took = self._route(self._take())
         self._run_tasks()
@@ -143,7 +164,10 @@ class Worker:
         if now - self._control_at >= _CONTROL_EVERY_S:
             self._control_at = now
             self._follow_control()
-            self._observer.turned(self._tasks, self._restorer, self._lost)
+        if now - self._looked_at >= _LOOK_EVERY_S:
+            self._looked_at = now
+            self._observer.turned(self._tasks, self._holdings.restorer, self._lost)
+            self._post.say(self, now)
         if now - self._purged_at >= _PURGE_EVERY_S:
             self._purged_at = now
             self._purge({p: o for task in self._tasks.values() if task.phase is Phase.RUNNING for p, o in task.consumed_internal().items()})
@@ -152,7 +176,7 @@ class Worker:
 
     def _take(self) -> list[Fetched]:
         """What has come; waits a moment only where there is nothing else to do."""
-        if any(task.ready for task in self._tasks.values()):
+        if any(task.ready and task.id not in self._duties.paused for task in self._tasks.values()):
             return []  # what was fetched comes first
         self._consumer.hold(self._overfull())
         messages = self._consumer.take(_TAKE, 0)
@@ -161,7 +185,7 @@ class Worker:
         elif self._work_since is not None and self._flows:
             messages = self._consumer.take(_TAKE, _GAP_S)  # the client is about to bring more: a commit now would be a small one
             self._flows = bool(messages)
-        elif self._work_since is None and not self._restorer.busy:
+        elif self._work_since is None and not self._holdings.starting:
             messages = self._consumer.take(1, _IDLE_S)
             if messages:
                 messages += self._consumer.take(_TAKE - 1, 0)
@@ -169,8 +193,9 @@ class Worker:
 
     def _overfull(self) -> set[Partition]:
         """Partitions whose task cannot take their records now: it waits for another input, or for something a record needs."""
-        inlets = [inlet for task in self._tasks.values() for inlet in task.inlets.values()]
-        return {inlet.partition for inlet in inlets if len(inlet.waiting) >= _MOST_WAITING}
+        paused = self._duties.paused
+        inlets = [(task.id, inlet) for task in self._tasks.values() for inlet in task.inlets.values()]
+        return {inlet.partition for task, inlet in inlets if len(inlet.waiting) >= _MOST_WAITING or task in paused}
 
     def _route(self, messages: list[Fetched]) -> int:
         """Give records to their tasks, in the runs they came in; how many there were."""
@@ -205,11 +230,13 @@ class Worker:
     def _run_tasks(self) -> None:
         now = self._clock()
         for task in self._tasks.values():
-            if task.phase is not Phase.RUNNING or not task.ready:
+            if task.phase is not Phase.RUNNING or not task.ready or task.id in self._duties.paused:
                 continue
             if self._work_since is None:
                 self._work_since = now
+            began = self._clock()
             failure = task.run(self._work_since + self._bounds.interval_s)
+            self.loads.worked(task.id, self._clock() - began)
             self._heed(task, failure)
 
     def _heed(self, task: Task, failure: StreamletError | None) -> None:
@@ -231,44 +258,64 @@ class Worker:
         way_on = f"streamlet resume {self._topics.app} {task} [--skip]"
         log.error("task stopped", extra={"task": str(task), "reason": str(failure), "way_on": way_on}, exc_info=failure.__cause__)
         self._follow_control()  # a wish to go on behind this record may stand there since before the start
-        if not self._restorer.busy and all(other.phase is Phase.PARKED for other in self._tasks.values()):
+        alone = self._plan is not None and len(self._plan.members) == 1
+        if alone and not self._holdings.starting and all(other.phase is Phase.PARKED for other in self._tasks.values()):
             self._release()
             raise failure
 
     # Commit
 
     def _commit_due(self, now: float, *, drained: bool) -> bool:
-        if self._answered or any(task.phase is Phase.RESTORED for task in self._tasks.values()):
+        if self._answered or self._duties.release or any(task.phase is Phase.RESTORED for task in self._tasks.values()):
             return True
         if self._work_since is None:
             idle = now - self._idle_since >= _RECORD_WHEN_IDLE_S and any(task.unrecorded for task in self._tasks.values())
             return idle or now - self._recommitted_at >= _RECOMMIT_EVERY_S
-        if drained and not any(task.ready or task.filling(now) for task in self._tasks.values()):
+        waiting = [task for task in self._tasks.values() if task.id not in self._duties.paused]
+        if drained and not any(task.ready or task.filling(now) for task in waiting):
             return True
         return self._bounds.commit_due(now - self._work_since, sum(task.buffered_bytes for task in self._tasks.values()))
 
     def _commit(self, now: float) -> None:
-        """All tasks with work, in one transaction; those that are restored claim their task in it."""
+        """All tasks with work, in one transaction; those that are restored claim their task in it, those named elsewhere let it go."""
         for task in self._tasks.values():
             if task.phase is Phase.RUNNING:
                 self._heed(task, task.flush())
         everything = now - self._recommitted_at >= _RECOMMIT_EVERY_S
         idle = self._work_since is None
         claiming = [task for task in self._tasks.values() if task.phase is Phase.RESTORED]
-        working = [
-            task
-            for task in self._tasks.values()
-            if task.phase in (Phase.RUNNING, Phase.PARKED) and (task.has_work or everything or (idle and task.unrecorded))
-        ]
+        held = [task for task in self._tasks.values() if task.phase in (Phase.RUNNING, Phase.PARKED)]
+        leaving = [task for task in held if task.id in self._duties.release]
+        working = [task for task in held if task not in leaving and (task.has_work or everything or (idle and task.unrecorded))]
         parts = [task.part(OwnKind.CLAIM, record=True) for task in claiming]
+        parts += [task.part(OwnKind.RELEASE, record=True) for task in leaving]
         parts += [task.part(None, record=idle or now - task.recorded_at >= _RECORD_EVERY_S) for task in working]
-        if not self._commit_parts([*claiming, *working], parts, now):
+        if not self._commit_parts([*claiming, *leaving, *working], parts, now):
             return
+        for task in leaving:
+            self._let_go(task)
+        if leaving:
+            self._heed_plan()
         for task in claiming:
             task.enter(Phase.RUNNING)
             self._consumer.add(task.positions)
         if everything:
             self._recommitted_at = now
+
+    def _let_go(self, task: Task) -> None:
+        """It was released, or never claimed: nothing of it is done here any more but to follow its changelogs, where that is wanted."""
+        self._consumer.remove(inlet.partition for inlet in task.inlets.values())
+        if task.phase is not Phase.RESTORED:
+            log.info("task released", extra={"task": str(task.id), "term": task.term})
+            task.drop_waiting()
+            with contextlib.suppress(WriteFailed):  # the changelog has it all
+                task.state.write_local()
+        task.enter(Phase.CLOSED)
+        del self._tasks[task.id]
+        for inlet in task.inlets.values():
+            del self._by_partition[inlet.partition]
+        self.loads.forget(task.id)
+        self._holdings.take_back(task)
 
     def _commit_parts(self, tasks: Sequence[Task], parts: Sequence[Part], now: float) -> bool:
         """One transaction; if it was aborted, everything since the last one is done again."""
@@ -332,20 +379,21 @@ class Worker:
     # The rest
 
     def _restore(self) -> None:
-        lost: dict[TaskId, StreamletError] = {}
-        for restored in self._restorer.drain(0.0 if self._work_since is not None else 0.005):
-            opened = self._open_task(restored.task)
-            if isinstance(opened, OffsetLost):
-                lost[restored.task] = opened
+        """A slice for the copies; a task whose copy is complete may claim in the next commit."""
+        running = bool(self._tasks)
+        failed: dict[TaskId, StreamletError] = {}
+        for ready in self._holdings.turn(0.0 if running else 0.005, beside_running=running):
+            if ready.failure is not None:
+                failed[ready.task] = ready.failure
                 continue
-            self._tasks[restored.task] = opened
+            self._lost.pop(ready.task, None)
+            self._tasks[ready.task] = opened = self._open_task(ready)
             self._by_partition.update({inlet.partition: opened for inlet in opened.inlets.values()})
             self._one_topic = len({partition.topic for partition in self._by_partition}) == 1
-            facts = {"task": str(restored.task), "term": opened.term, "records": restored.records, "took_s": round(restored.took_s, 3)}
+            facts = {"task": str(ready.task), "term": opened.term, "records": ready.records, "took_s": round(ready.took_s, 3)}
             log.info("task restored", extra=facts)
-        lost |= self._restorer.take_failures()
-        self._lost |= lost
-        for task, reason in lost.items():  # when all tasks are known: the last one that stops ends the worker
+        self._lost |= failed
+        for task, reason in failed.items():  # when all tasks are known: the last one that stops ends the worker
             self._say_stopped(task, reason)
 
     def _write_local(self) -> None:
@@ -360,28 +408,57 @@ class Worker:
                         self._park(task, failure)
 
     def _follow_control(self) -> None:
-        self._control.follow(0)
-        plan = self._control.view.plan
-        if plan is not None and self._producer.incarnation not in plan.members:
-            raise ProducerLost(self._producer.incarnation, f"a later plan names {', '.join(plan.members)}")
-        for subject, wish in list(self._control.view.wishes.items()):
-            task = self._tasks.get(TaskId.parse(subject))
-            if self._waits(TaskId.parse(subject), task, wish.kind):
-                continue
-            del self._control.view.wishes[subject]
-            self._answered.append(f"wish/{subject}".encode())
-            if task is not None and task.phase is Phase.PARKED:
-                self._resume(task, wish.kind)
-            elif self._restorer.again(TaskId.parse(subject)):
-                del self._lost[TaskId.parse(subject)]
-                log.info("restore goes on", extra={"task": subject})
+        """Heed what has changed on the control topic."""
+        if self._control.follow(0) or not self._heeded:
+            self._heed_plan()
+            self._post.renew(self._control.view.manifest)
+        for key, wish in list(self._control.view.wishes.items()):
+            if wish.kind in (WishKind.RESUME, WishKind.SKIP) and wish.subject and self._answers(wish):
+                del self._control.view.wishes[key]
 
-    def _waits(self, subject: TaskId, task: Task | None, kind: WishKind) -> bool:
-        """Whether it is too early to answer: a skip may stand there since before the start, for the record the task stopped at then."""
-        if kind is not WishKind.SKIP:
+    def _heed_plan(self) -> None:
+        view = self._control.view
+        plan, me = view.plan, self._producer.incarnation
+        if plan is not None and me in plan.members:
+            self._plan = plan
+        elif plan is not None and self._plan is not None and plan.version > self._plan.version:
+            raise ProducerLost(me, f"plan {plan.version} no longer names it")
+        held = {task.id: task.term for task in self._tasks.values() if task.phase is not Phase.RESTORED}
+        wanted = duties(plan, view.own, me, held)
+        for task in [task for task in self._tasks.values() if task.phase is Phase.RESTORED]:
+            start = wanted.start.get(task.id)
+            if start is None or start.term != task.term:
+                self._let_go(task)  # named elsewhere before it had claimed
+            else:
+                wanted = replace(wanted, start={other: start for other, start in wanted.start.items() if other != task.id})
+        if wanted.release != self._duties.release and wanted.release:
+            log.info("letting tasks go", extra={"tasks": ", ".join(sorted(map(str, wanted.release))), "plan": plan.version if plan else 0})
+        self._duties = wanted
+        self._holdings.heed(wanted, view.own)
+        self._heeded = True
+
+    def _answers(self, wish: Wish) -> bool:
+        """Take up a wish about a parked task of ours; False while it is too early, or where it is not ours."""
+        subject = TaskId.parse(wish.subject)
+        task = self._tasks.get(subject)
+        if (task is None and subject not in self._lost) or self._waits(task, wish.kind):
             return False
-        if task is None:
-            return self._restorer.busy and subject not in self._lost
+        if self._plan is not None and wish.subject in self._plan.paused:
+            return False  # the leader's
+        self._answered.append(wish_key(wish))
+        if task is not None and task.phase is Phase.PARKED:
+            self._resume(task, wish.kind)
+        elif subject in self._lost:
+            del self._lost[subject]
+            self._holdings.again(subject)
+            self._heed_plan()
+            log.info("task tried again", extra={"task": str(subject)})
+        return True
+
+    def _waits(self, task: Task | None, kind: WishKind) -> bool:
+        """Whether it is too early to answer: a skip may stand there since before the start, for the record the task stopped at then."""
+        if kind is not WishKind.SKIP or task is None:
+            return False
         return task.phase is Phase.RESTORED or (task.phase is Phase.RUNNING and not task.moved and not task.drained)
 
     def _resume(self, task: Task, kind: WishKind) -> None:

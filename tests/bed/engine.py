@@ -68,10 +68,17 @@ class AppUnderTest:
         self._file.write_text(source)
         self.producer = Producer({**kafka.client_config, "partitioner": "murmur2_random", "linger.ms": 5})
 
-    def start_worker(self) -> RunningProcess:
+    def start_worker(self, *options: str, name: str = "worker") -> RunningProcess:
         """Run the app as its user would."""
         env = {"TEST_APP": self.name, "STREAMLET_STATE_DIR": str(self.state_dir), "STREAMLET_BROKERS": self.kafka.bootstrap}
-        return self._processes.start_streamlet("run", self._file, name="worker", env=env)
+        return self._processes.start_streamlet("run", self._file, *options, name=name, env=env)
+
+    def steer(self, command: str, *arguments: str) -> str:
+        """One of the commands that people steer an app with; what it printed."""
+        asked = self._processes.start_streamlet(command, self.name, *arguments, "--brokers", self.kafka.bootstrap, name=command)
+        code = asked.wait(60)
+        assert code == 0, f"{command} ended with {code}: {asked.log()}"
+        return asked.log()
 
     def wait_until_processed(self, topic: str, within_s: float = 60.0) -> None:
         """Wait until the group's committed offsets are the ends of the input."""

@@ -1,16 +1,17 @@
-"""The worker's loop over a consumer, a broker and a restorer in memory, and a clock that moves only as it is told."""
+"""The worker's loop over a consumer, a broker and holdings in memory, and a clock that moves only as it is told."""
 
 from dataclasses import dataclass, field
 
 from confluent_kafka import Message
 
 from streamlet.changelog.replay import Partition
-from streamlet.ids import TaskId, Term
+from streamlet.ids import Incarnation, TaskId, Term
 from streamlet.partitioning import internal_partitions
+from streamlet.rebalance.records import Entry, Plan
 from streamlet.rebalance.view import View
 from streamlet.runtime.commit import CommitTopics
+from streamlet.runtime.holdings import Ready
 from streamlet.runtime.partitioner import Partitioner
-from streamlet.runtime.restoring import Restored
 from streamlet.runtime.stopping import StopRequest
 from streamlet.runtime.task import Task
 from streamlet.runtime.worker import Worker
@@ -55,23 +56,36 @@ class Producer(MemoryTransaction):
     patience_s: float = 0.0
 
 
-@dataclass
 class OneTask:
-    """A restorer that has nothing to replay."""
+    """Holdings in which one task is ready at once."""
 
-    busy: bool = True
+    restorer = None
+    active = True
+    starting = False
 
-    def drain(self, timeout_s):
-        self.busy = False
-        return [Restored(TASK, 0, 0.0)]
+    def heed(self, duties, own): ...
 
-    def take_failures(self):
-        return {}
+    def turn(self, timeout_s, *, beside_running):
+        self.active = False
+        return [Ready(TASK, Term(1), None, {}, {ENTRIES: 0}, 0, 0.0)]
+
+
+class Post:
+    """Nobody else is there."""
+
+    def say(self, worker, now): ...
+    def renew(self, manifest): ...
+
+    def may_go(self, worker):
+        return True
+
+
+ALONE = Plan(1, (Incarnation("app-test"),), {str(TASK): Entry(owner=0, term=Term(1))})
 
 
 @dataclass
 class Control:
-    view: View = field(default_factory=View)
+    view: View = field(default_factory=lambda: View(plan=ALONE))
 
     def follow(self, timeout_s):
         return False
@@ -97,7 +111,7 @@ class CountedBackend(MemoryBackend):
         super().apply(batch)
 
 
-def run_worker(app, bounds, *, turn_ms=0, restorer=None, control=None):
+def run_worker(app, bounds, *, turn_ms=0, holdings=None, control=None):
     """100 records of the topic `entries`, one a turn; where commits ended, and how often the copy was written before the last commit."""
     topology, stop, now = build(app), StopRequest(), [1000.0]
     counts = internal_partitions(topology, {sub.name: 1 for sub in topology.subs})
@@ -108,19 +122,22 @@ def run_worker(app, bounds, *, turn_ms=0, restorer=None, control=None):
         now[0] += turn_ms / 1000 / 10  # about ten looks at the clock in a turn
         return now[0]
 
-    def open_task(task):
+    def open_task(ready):
         state = TaskState(topology.sub("entries").stores, backend)
         changelog = {spec.name: 0 for spec in topology.sub("entries").stores}
-        return Task(task, Term(1), topology.sub("entries"), state, changelog=changelog, positions={ENTRIES: 0}, resources={}, clock=clock)
+        return Task(
+            ready.task, ready.term, topology.sub("entries"), state, changelog=changelog, positions={ENTRIES: 0}, resources={}, clock=clock
+        )
 
     Worker(
         open_task=open_task,
+        holdings=holdings or OneTask(),
+        post=Post(),
         consumer=Input(100, stop),
         producer=producer,
         outlet=producer,
         purge=lambda below: None,
         control=control or Control(),
-        restorer=restorer or OneTask(),
         topics=CommitTopics("app", counts["app-commits"]),
         partitioner=Partitioner(counts),
         bounds=bounds,

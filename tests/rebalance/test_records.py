@@ -69,7 +69,7 @@ def test_the_bytes_of_a_control_record_do_not_change(key: bytes, record: Control
 
 def test_keys_say_what_a_record_is_about() -> None:
     assert own_key(TaskId("split", 0)) == b"own/split/0"
-    assert wish_key(WISH) == b"wish/split/2"
+    assert wish_key(WISH) == b"wish/resume/split/2"
 
 
 def test_a_kind_of_a_later_version_is_passed_over() -> None:

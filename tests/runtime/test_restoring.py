@@ -7,19 +7,18 @@ import pytest
 
 from streamlet import App
 from streamlet.changelog.replay import Partition, Read, Replay
-from streamlet.ids import StoreName, TaskId
+from streamlet.ids import StoreName, TaskId, Term
 from streamlet.rebalance.records import Wish, WishKind
 from streamlet.rebalance.view import View
 from streamlet.runtime.bounds import CommitBounds
+from streamlet.runtime.holdings import Ready
 from streamlet.runtime.progress import LoggedRestore, RestoreWatch
 from streamlet.runtime.restoring import Restorer, StoreReplay
-from streamlet.runtime.task import COMMIT_TIME
-from streamlet.state.errors import FolderUnusable, WriteFailed
+from streamlet.state.errors import WriteFailed
 from streamlet.state.memory import MemoryBackend
-from tests.bed.memory_worker import Control, OneTask, run_worker
+from tests.bed.memory_worker import ALONE, Control, OneTask, run_worker
 
 STORE, OTHER = StoreName("store"), StoreName("other")
-HALF_A_DAY_MS = 12 * 3600 * 1000
 
 
 class Disk(MemoryBackend):
@@ -49,6 +48,9 @@ class Logs:
     def read(self, most, timeout_s):
         return [self._slice(partition) for partition in list(self.reading)]
 
+    def known_end(self, partition):
+        return 100
+
     def _slice(self, partition):
         offset = self.reading[partition]
         self.reading[partition] = end = min(100, offset + 10)
@@ -65,11 +67,16 @@ class Bed:
     def add(self, number, *stores):
         """Begin to restore a task with these stores; its copy."""
         task, disk = TaskId("task", number), Disk()
-        self.restorer.add(task, [StoreReplay(task, store, disk, Replay(Partition(store, number), 0, 100), True) for store in stores])
+        self.begin(task, disk, *stores)
         return task, disk
 
+    def begin(self, task, disk, *stores):
+        replays = [Replay(Partition(store, task.partition), disk.offset(store) or 0, 100) for store in stores]
+        self.restorer.add(task, [StoreReplay(task, store, disk, replay, True) for store, replay in zip(stores, replays, strict=True)])
+        self.restorer.aim(task, dict.fromkeys(stores, 100))
+
     def drain(self, times=1):
-        return [restored.task for _ in range(times) for restored in self.restorer.drain(0)]
+        return [restored for _ in range(times) for restored in self.restorer.drain(0, beside_running=False)]
 
 
 @pytest.fixture
@@ -90,13 +97,11 @@ def test_a_full_disk_stops_its_task_while_the_others_are_restored(bed):
     bed.drain(3)
     full.full = True
 
-    done = bed.drain(10)
+    done = {restored.task: restored.failure for restored in bed.drain(10)}
 
-    failures = bed.restorer.take_failures()
-    assert done == [fine]
-    assert list(failures) == [stuck]
-    assert failures[stuck].folder == Path("copy")
-    assert bed.restorer.take_failures() == {}, "told once"
+    assert done.keys() == {stuck, fine}
+    assert done[fine] is None
+    assert done[stuck].folder == Path("copy")
     assert (bed.restorer.busy, bed.logs.reading) == (False, {})
 
 
@@ -107,66 +112,49 @@ def test_with_room_again_the_restore_goes_on_from_what_the_copy_holds(bed):
     bed.drain()
     disk.full = False
 
-    assert bed.restorer.again(task)
+    bed.begin(task, disk, STORE, OTHER)
 
     assert bed.logs.reading == {Partition(STORE, 0): 30, Partition(OTHER, 0): 30}
-    assert bed.drain(10) == [task]
+    assert [restored.task for restored in bed.drain(10)] == [task]
     assert (keys(disk, STORE), keys(disk, OTHER)) == (ALL, ALL)
     assert (disk.offset(STORE), disk.offset(OTHER)) == (100, 100)
 
 
-def test_a_copy_that_took_nothing_begins_at_the_start_of_the_log(bed):
+def test_a_copy_that_is_not_aimed_only_follows(bed):
+    task, disk = TaskId("task", 0), Disk()
+    bed.restorer.add(task, [StoreReplay(task, STORE, disk, Replay(Partition(STORE, 0), 0, 100), True)])
+
+    assert bed.drain(20) == []
+    assert (bed.restorer.busy, bed.restorer.following, bed.restorer.lags()) == (False, True, {task: 0})
+    assert keys(disk, STORE) == ALL
+
+    bed.restorer.aim(task, {STORE: 100})
+    assert [restored.task for restored in bed.drain()] == [task]
+    assert not bed.restorer.following
+
+
+def test_a_copy_that_is_loosened_is_not_awaited_any_more(bed):
     task, disk = bed.add(0, STORE)
-    disk.full = True
-    bed.drain()
-    disk.full = False
+    bed.drain(3)
 
-    assert bed.restorer.again(task)
+    bed.restorer.loosen(task)
 
-    assert bed.drain(10) == [task]
+    assert bed.drain(20) == []
     assert keys(disk, STORE) == ALL
 
 
-def test_only_a_stopped_task_can_go_on(bed):
-    task, disk = bed.add(0, STORE)
-    assert not bed.restorer.again(task)
-    disk.full = True
-    bed.drain()
-    disk.full = False
-    assert bed.restorer.again(task)
-
-    assert not bed.restorer.again(task)
-
-
-def test_a_copy_that_stood_still_too_long_is_rebuilt(bed):
-    """Deletions may have been cleaned away meanwhile: a key deleted by them would come back."""
-    task, disk = bed.add(0, STORE)
-    disk.full = True
-    bed.drain()
-    assert disk.meta(COMMIT_TIME) == b"1000000"
-    bed.now_ms += HALF_A_DAY_MS + 1
-
-    with pytest.raises(FolderUnusable) as refused:
-        bed.restorer.again(task)
-
-    assert refused.value.folder == Path("copy")
-
-
 class TwoTasks(OneTask):
-    """One task is restored; the disk of the other is full until somebody has made room."""
+    """One task is ready; the disk of the other is full until somebody has made room."""
 
     def __init__(self):
-        super().__init__()
-        self.failures = {FULL: WriteFailed(Path("copy"), "No space left on device")}
         self.resumed = []
 
-    def take_failures(self):
-        failures, self.failures = self.failures, {}
-        return failures
+    def turn(self, timeout_s, *, beside_running):
+        failure = WriteFailed(Path("copy"), "No space left on device")
+        return [Ready(FULL, Term(1), None, {}, {}, 0, 0.0, failure), *super().turn(timeout_s, beside_running=beside_running)]
 
     def again(self, task):
         self.resumed.append(task)
-        return True
 
 
 FULL = TaskId("entries", 1)
@@ -180,12 +168,13 @@ def test_a_worker_goes_on_without_the_stopped_task_and_resumes_it_when_asked(cap
     def same(text: str) -> str:
         return text
 
-    restorer, wishes = TwoTasks(), {str(FULL): Wish(kind=WishKind.RESUME, subject=str(FULL), at_ms=0)}
+    wish = Wish(kind=WishKind.RESUME, subject=str(FULL), at_ms=0)
+    holdings, wishes = TwoTasks(), {f"resume/{FULL}": wish}
     bounds = CommitBounds(interval_s=1000.0, max_bytes=10**9, write_interval_ms=1000, write_max_bytes=10**9)
 
-    commits, _ = run_worker(app, bounds, restorer=restorer, control=Control(View(wishes=wishes)))
+    commits, _ = run_worker(app, bounds, holdings=holdings, control=Control(View(plan=ALONE, wishes=wishes)))
 
     assert commits[-1] == 100
     assert [record.task for record in caplog.records if record.message == "task stopped"] == [str(FULL)]
-    assert restorer.resumed == [FULL]
+    assert holdings.resumed == [FULL]
     assert wishes == {}
