@@ -88,6 +88,7 @@ class Steward:
                     now = time.monotonic()
                     self._note(control.view, heard, now)
                     shall = group.elected or steps.under_way or heard.quiet_for(now) > patience_s
+                    shall = shall and (bool(self._others) or not self._roster.closing)  # the last to go leads nobody
                     if shall and now >= resting_until and not steps.advance(control, members, heard):
                         resting_until = time.monotonic() + _AGAIN_S
                     self._leads = steps.under_way
