@@ -203,12 +203,17 @@ class GroupMember:
 
 
 class MembersTopic:
-    """Hears and says words on `<app>-members`, uncommitted and from now on. Its only user is one thread."""
+    """Hears words on `<app>-members`, uncommitted, from now on or from a moment ago. Its only user is one thread."""
 
-    def __init__(self, client: ClientConfig, app: str) -> None:
+    def __init__(self, client: ClientConfig, app: str, *, since_s: float | None = None) -> None:
         self._topic = members_topic(app)
         self._consumer = Consumer({**consumer_config(client, app), "isolation.level": "read_uncommitted"})
-        self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_END)])
+        offset = OFFSET_END
+        if since_s is not None:
+            moment = TopicPartition(self._topic, 0, int((time.time() - since_s) * 1000))
+            with contextlib.suppress(KafkaException):  # then from now on
+                offset = self._consumer.offsets_for_times([moment], 2.0)[0].offset
+        self._consumer.assign([TopicPartition(self._topic, 0, offset)])
 
     def hear(self, timeout_s: float) -> list[MemberWord]:
         """What was said since; waits at most so long for the first word."""

@@ -11,13 +11,13 @@ from streamlet.operations.apps import NoSuchApp, known_apps
 from streamlet.rebalance.handover import awaited
 from streamlet.rebalance.kafka import ControlReader, MembersTopic, control_topic
 from streamlet.rebalance.leadership import slot_of
-from streamlet.rebalance.members import Members, SupervisorWord, TaskWord, WorkerWord
+from streamlet.rebalance.members import SILENCE_S, Members, SupervisorWord, TaskWord, WorkerWord
 from streamlet.rebalance.records import Entry, Plan
 from streamlet.rebalance.view import View
 from streamlet.topics.kafka import Topics
 
 LISTEN_S: Final = 1.2  # everybody alive has spoken by then
-_ENOUGH_S: Final = 0.6
+_ENOUGH_S: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class StatusReader:
             raise NoSuchApp(app, str(client.get("bootstrap.servers")), known_apps(names))
         self._app = app
         self._control = ControlReader(client, app)
-        self._topic = MembersTopic(client, app)
+        self._topic = MembersTopic(client, app, since_s=SILENCE_S)
         self._members = Members(time.monotonic())
 
     def read(self, listen_s: float = LISTEN_S) -> AppStatus:
