@@ -170,7 +170,7 @@ def test_a_commit_racing_with_a_fence_is_never_torn_though_a_broker_is_lost_mean
     assert all(all(each) for each, error in zip(traces, errors, strict=True) if error is None), "reported as committed, and is not"
 
 
-@pytest.mark.parametrize("role", [long(Role.TRANSACTION_COORDINATOR), always(Role.GROUP_COORDINATOR)])
+@pytest.mark.parametrize("role", [long(Role.TRANSACTION_COORDINATOR), long(Role.GROUP_COORDINATOR)])
 def test_a_pending_offset_stays_untold_though_a_broker_is_lost_meanwhile(
     cluster: LocalKafka, witness: Witness, unique: str, role: Role
 ) -> None:
