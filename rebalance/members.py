@@ -17,7 +17,7 @@ from streamlet.ids import Incarnation, Slot
 FORMAT: Final = 1
 BEAT_S: Final = 0.25  # a supervisor's word comes at least this often
 SILENCE_S: Final = 1.75  # without a word for so long a supervisor counts as gone
-DEAF_S: Final = 0.5  # whoever has not listened for so long cannot tell who was silent
+DEAF_S: Final = 1.0  # whoever has not heard itself for so long cannot tell who was silent
 LEADERLESS_S: Final = 1.0  # without a leader's word for so long anybody may take the lead
 
 
@@ -106,15 +106,19 @@ class Members:
     """The newest word of everybody, and when it came. Its only writer is the reader of the members topic."""
 
     listening_since: float  # a pause in listening begins it anew: what was not heard was perhaps said
+    me: str = ""  # the listener's own supervisor: its words come back while the topic works
     heard_at: float = 0.0
     supervisors: dict[str, tuple[SupervisorWord, float]] = field(default_factory=dict[str, tuple[SupervisorWord, float]])
     workers: dict[Incarnation, WorkerWord] = field(default_factory=dict[Incarnation, WorkerWord])
 
     def hear(self, words: Iterable[MemberWord], now: float) -> None:
         """Take words into account, in their order; called often, also with none."""
-        if now - self.heard_at > DEAF_S:
-            self.listening_since = now
-        self.heard_at = now
+        words = list(words)
+        works = not self.me or any(isinstance(word, SupervisorWord) and word.supervisor == self.me for word in words)
+        if works:
+            if now - self.heard_at > DEAF_S:
+                self.listening_since = now
+            self.heard_at = now
         for word in words:
             if isinstance(word, WorkerWord):
                 self.workers[word.incarnation] = word
@@ -132,7 +136,8 @@ class Members:
 
     def present(self, now: float) -> list[SupervisorWord]:
         """Supervisors heard of lately."""
-        return [word for word, at in self.supervisors.values() if not word.ended and now - max(at, self.listening_since) <= SILENCE_S]
+        until = self._until(now)
+        return [word for word, at in self.supervisors.values() if not word.ended and until - max(at, self.listening_since) <= SILENCE_S]
 
     def living(self, now: float) -> dict[Incarnation, tuple[WorkerWord, SupervisorWord]]:
         """Workers that have introduced themselves and are vouched for by a supervisor that is there."""
@@ -160,7 +165,7 @@ class Members:
         dead: dict[Incarnation, str] = {}
         for word, _ in self.supervisors.values():
             dead |= dict.fromkeys((*word.lost, *(word.alive if word.ended else ())), word.place)
-        heard_enough = now - self.listening_since > SILENCE_S
+        heard_enough = self._until(now) - self.listening_since > SILENCE_S
         return frozenset(
             one for one in named if (one in dead and vouched.get(one, set()) <= {dead[one]}) or (heard_enough and one not in vouched)
         )
@@ -168,4 +173,8 @@ class Members:
     def quiet_for(self, now: float) -> float:
         """How long no leader was heard of; one that took its leave does not count."""
         heard = [at for word, at in self.supervisors.values() if word.leads and not word.ended]
-        return now - max([self.listening_since, *heard])
+        return self._until(now) - max([self.listening_since, *heard])
+
+    def _until(self, now: float) -> float:
+        """Up to when silence means anything: while brokers are away everybody is silent, and nobody is dead."""
+        return min(now, self.heard_at + DEAF_S / 2)

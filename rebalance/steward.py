@@ -77,7 +77,7 @@ class Steward:
             MembersTopic(self._client, self._app),
             GroupMember(self._client, self._app, self._roster.supervisor),
         )
-        heard, steps, resting_until = Members(time.monotonic()), _Lead(self), 0.0
+        heard, steps, resting_until = Members(time.monotonic(), self._roster.supervisor, time.monotonic()), _Lead(self), 0.0
         patience_s = LEADERLESS_S + zlib.crc32(self._roster.supervisor.encode()) % 300 / 1000
         try:
             while not self._stop.is_set():

@@ -76,6 +76,23 @@ def test_whoever_has_not_listened_cannot_tell_who_was_silent() -> None:
     assert members.quiet_for(60.0) == 0.0
 
 
+def test_while_the_brokers_are_away_everybody_is_silent_and_nobody_is_dead() -> None:
+    me, other = SupervisorWord("me", "here"), SupervisorWord("web", "web", alive=(A,), leads=True)
+    members = Members(listening_since=0.0, me="me", heard_at=10.0)
+    members.hear([worker(A), me, other], 10.0)
+
+    for moment in range(11, 70):
+        members.hear([], float(moment))
+    assert members.lost([A], 69.0) == frozenset()
+    assert members.quiet_for(69.0) < 1.0
+
+    members.hear([me], 70.0)  # they are back; the other one has not reconnected yet
+    assert members.lost([A], 70.0) == frozenset()
+    for moment in (70.5, 71.0, 71.5, 72.0):
+        members.hear([me], moment)
+    assert members.lost([A], 72.0) == {A}, "it had the time to speak"
+
+
 def test_one_that_nobody_vouches_for_counts_as_lost_only_after_listening_long_enough() -> None:
     members = listening([supervisor(A)], 10.0)
     members.listening_since = 9.5
