@@ -56,6 +56,7 @@ def test_the_stronger_place_wins_and_every_value_remembers_its_place():
         "brokers": "command line --brokers",
         "workers": "environment STREAMLET_WORKERS",
         "standbys": "streamlet.toml standbys",
+        "rack": "default",
         "state_dir": "App(...)",
         "commit_interval_ms": "App(...)",
         "commit_max_bytes": "App(...)",
