@@ -13,7 +13,7 @@ from streamlet.changelog.replay import Partition
 from streamlet.errors import FencedError, RetryError
 from streamlet.ids import Incarnation
 from streamlet.rebalance.members import MemberWord, decode_word, encode_word, member_key
-from streamlet.rebalance.records import PLAN_KEY, ControlRecord, Plan, Wish, encode, wish_key
+from streamlet.rebalance.records import ControlRecord, Wish, encode, wish_key
 from streamlet.rebalance.view import View, replay
 
 ClientError = KafkaException  # for those who only have to go on
@@ -145,10 +145,6 @@ class Leader:
         for key, record in records:
             self._producer.produce(control_topic(self._app), encode(record) if record is not None else None, key, 0)
         self._raise_if_fenced(lambda: self._producer.commit_transaction(30.0))
-
-    def publish_plan(self, plan: Plan) -> None:
-        """Write one plan."""
-        self.publish((PLAN_KEY, plan))
 
     def _raise_if_fenced(self, call: Callable[[], object]) -> None:
         try:
